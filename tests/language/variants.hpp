@@ -205,8 +205,7 @@ inline constexpr auto delta_states = recurrence(pool(slot_of(b), h, d_idx, value
 });
 inline constexpr auto gated_delta =
     outputs(out = unit(q_row, 1e-6) * delta_states * rsqrt(depth), output<"state"> = last(delta_states));
-inline constexpr auto retained =
-    q_row * recurrence([](auto S) { return (1 - exp2(-5.0 - h)) * S + t(k_row) * v_row; });
+inline constexpr auto retained = q_row * recurrence([](auto S) { return (1 - exp2(-5.0 - h)) * S + t(k_row) * v_row; });
 inline constexpr auto two_pairs = recurrence(
     [](auto S) { return decay_row(b, h, q_idx, d_idx) * S + t(k_row) * v_row - t(decay_row) * (decay_row * S); });
 inline constexpr auto before_token = outputs(out = q_row * earlier(two_pairs), output<"states"> = two_pairs);

@@ -121,7 +121,8 @@ namespace my {
 #ifdef REJECT
 inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * tanh(k_row * S); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (tanh(as_output(values_of_token(b, h, q_idx, d_idx))) - k_row * S); });
+inline constexpr auto states = recurrence(
+    state_in, [](auto S) { return S + t(k_row) * (tanh(as_output(values_of_token(b, h, q_idx, d_idx))) - k_row * S); });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -221,7 +222,8 @@ namespace my {
 #ifdef REJECT
 inline constexpr auto states = recurrence(state_in, [](auto S) { return where(q_idx == 0, 0, S); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return where(q_idx == 0, 0.0, 1.0) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return where(q_idx == 0, 0.0, 1.0) * S + t(k_row) * values_of_token; });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -233,7 +235,8 @@ namespace my {
 #ifdef REJECT
 inline constexpr auto states = recurrence(state_in, [](auto S) { return where(S > 0, S, 0); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return where(decay(b, h, q_idx) > 0, 1.0, 0.0) * S + t(k_row) * values_of_token; });
+inline constexpr auto states = recurrence(
+    state_in, [](auto S) { return where(decay(b, h, q_idx) > 0, 1.0, 0.0) * S + t(k_row) * values_of_token; });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -243,9 +246,11 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: a state decays by heads, tokens and channels of its keys
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return exp(0.1 * kv_idx) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return exp(0.1 * kv_idx) * S + t(k_row) * values_of_token; });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return exp(-0.1 * q_idx) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return exp(-0.1 * q_idx) * S + t(k_row) * values_of_token; });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -256,10 +261,12 @@ inline constexpr auto text = ir_of<variant>.text;
 namespace my {
 #ifdef REJECT
 inline constexpr auto rate = input<"rate", f32>(value_depth);
-inline constexpr auto states = recurrence(state_in, [](auto S) { return rate(value_idx) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return rate(value_idx) * S + t(k_row) * values_of_token; });
 #else
 inline constexpr auto rate = input<"rate", f32>(depth);
-inline constexpr auto states = recurrence(state_in, [](auto S) { return rate(d_idx) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return rate(d_idx) * S + t(k_row) * values_of_token; });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -329,9 +336,11 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: a step reads its state before it adds to it
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (q_row * (S + t(k_row) * values_of_token)); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (q_row * (S + t(k_row) * values_of_token)); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - q_row * S); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - q_row * S); });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -341,9 +350,11 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: what a step reads from its state is multiplied by reals of \(b, h, q_idx\)
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token(b, h, q_idx, d_idx) * (k_row * S)); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token(b, h, q_idx, d_idx) * (k_row * S)); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S - t(k_row) * (beta(b, h, q_idx) * (k_row * S)); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S - t(k_row) * (beta(b, h, q_idx) * (k_row * S)); });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -353,9 +364,11 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: a step is linear in its state: a state is added, multiplied by a real, or read by a row
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - S * k_row); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - S * k_row); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - k_row * S); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - k_row * S); });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -377,7 +390,8 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: a state decays by heads, tokens and channels of its keys
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return as_output(values_of_token(b, h, q_idx, d_idx)) * S; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return as_output(values_of_token(b, h, q_idx, d_idx)) * S; });
 #else
 inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * values_of_token; });
 #endif
@@ -418,9 +432,12 @@ inline constexpr auto text = ir_of<variant>.text;
 // rejects: a step adds one row of keys times values, and reads its state twice at most
 namespace my {
 #ifdef REJECT
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - k_row * S) - t(q_row) * (k_row * S) - t(q_row) * (q_row * S); });
+inline constexpr auto states = recurrence(state_in, [](auto S) {
+    return S + t(k_row) * (values_of_token - k_row * S) - t(q_row) * (k_row * S) - t(q_row) * (q_row * S);
+});
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - k_row * S) - t(q_row) * (k_row * S); });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return S + t(k_row) * (values_of_token - k_row * S) - t(q_row) * (k_row * S); });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
@@ -432,7 +449,8 @@ namespace my {
 #ifdef REJECT
 inline constexpr auto states = recurrence(state_in, [](auto S) { return decay(b, h, q_idx); });
 #else
-inline constexpr auto states = recurrence(state_in, [](auto S) { return decay(b, h, q_idx) * S + t(k_row) * values_of_token; });
+inline constexpr auto states =
+    recurrence(state_in, [](auto S) { return decay(b, h, q_idx) * S + t(k_row) * values_of_token; });
 #endif
 inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;

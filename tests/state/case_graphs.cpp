@@ -49,7 +49,8 @@ template <int... Shared> struct of_heads {
     template <class F> static graph_ir with(const of_file& it, F make) {
         const int shared = it.q_shared * 4 + it.k_shared * 2 + it.v_shared;
         std::optional<graph_ir> made;
-        ((shared == Shared ? void(made = make(rows<(Shared & 4) != 0, (Shared & 2) != 0, (Shared & 1) != 0>{})) : void()),
+        ((shared == Shared ? void(made = make(rows<(Shared & 4) != 0, (Shared & 2) != 0, (Shared & 1) != 0>{}))
+                           : void()),
          ...);
         if (!made) throw std::runtime_error("no graph has its heads so");
         return *made;
@@ -84,9 +85,8 @@ graph_ir delta_graph(const of_file& it) {
 graph_ir convolution_graph(const of_file& it) {
     return either(it.bias, [&](auto bias) {
         return either(it.before, [&](auto in) {
-            return either(it.silu, [&](auto silu) {
-                return ir_of<convolution<bias.value, in.value, silu.value>::graph>;
-            });
+            return either(it.silu,
+                          [&](auto silu) { return ir_of<convolution<bias.value, in.value, silu.value>::graph>; });
         });
     });
 }
@@ -96,6 +96,8 @@ graph_ir convolution_graph(const of_file& it) {
 graph_ir graph_of(const tensor_file& file, bool state_before) {
     const of_file it = read(file, state_before);
     const std::string family = file.metadata.at("family");
+    if (file.path.stem().string().starts_with("retnet"))
+        return either(it.before, [&](auto in) { return ir_of<retnet<in.value>::graph>; });
     if (family == "linear" || family == "decay") return additive_graph(it);
     if (family == "delta") return delta_graph(it);
     if (family == "conv") return convolution_graph(it);

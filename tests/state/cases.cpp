@@ -15,13 +15,15 @@ namespace {
 using support::file_tensor;
 using support::tensor_file;
 
-bool is_state(const std::string& name) { return name.ends_with("_in") || name.ends_with("_out") || name == "state_mid"; }
+bool is_state(const std::string& name) {
+    return name.ends_with("_in") || name.ends_with("_out") || name == "state_mid";
+}
 
 /// The axis of a tensor along which tokens lie; -1: none.
 int token_axis(const file_tensor& t) {
-    static const std::map<std::string, int> axes{{"q", 2},    {"k", 2},    {"v", 2},  {"beta", 2}, {"log_decay", 2},
-                                                 {"kappa", 2}, {"rate", 2}, {"dt", 2}, {"a", 2},    {"b", 2},
-                                                 {"z", 2},    {"x", 1},    {"mixed", 1}, {"out", 2}, {"states", 2}};
+    static const std::map<std::string, int> axes{{"q", 2},     {"k", 2},    {"v", 2},     {"beta", 2}, {"log_decay", 2},
+                                                 {"kappa", 2}, {"rate", 2}, {"dt", 2},    {"a", 2},    {"b", 2},
+                                                 {"z", 2},     {"x", 1},    {"mixed", 1}, {"out", 2},  {"states", 2}};
     const auto known = axes.find(t.name);
     if (known == axes.end() || t.shape.size() < 3) return -1;
     return t.name == "out" && t.shape.size() == 3 ? 1 : known->second;

@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/catalogue/recurrent.hpp>
 #include <attune/dsl.hpp>
 #include <attune/dsl/recurrent.hpp>
 
@@ -6,6 +7,7 @@
 /// whether there is a state before.
 namespace state_graphs {
 using namespace attune::dsl;
+namespace catalogue = attune::catalogue;
 
 /// q, k and v, each over the heads of the call or over key heads.
 template <bool QShared, bool KShared, bool VShared> struct rows {
@@ -25,50 +27,57 @@ template <bool QShared, bool KShared, bool VShared> struct rows {
 
 enum class decays { none, of_heads, of_tokens, of_channels };
 
-template <class Rows, decays By> struct decay_of {
-    template <class S> constexpr auto operator()(S state) const {
-        constexpr auto heads = Rows::state_heads;
-        if constexpr (By == decays::none)
-            return state;
-        else if constexpr (By == decays::of_heads)
-            return exp(input<"log_decay", f32>(heads)(h)) * state;
-        else if constexpr (By == decays::of_tokens)
-            return exp(input<"log_decay", f32>(batch, heads, query)(b, h, q_idx)) * state;
-        else
-            return exp(input<"log_decay", f32>(batch, heads, query, depth)(b, h, q_idx, d_idx)) * state;
-    }
-};
-
-template <bool In, class State, class F> constexpr auto from(State state_in, F step) {
-    if constexpr (In)
-        return recurrence(state_in, step);
+/// The logarithm of a decay, as the file has it.
+template <class Rows, decays By> constexpr auto log_decay_of() {
+    constexpr auto heads = Rows::state_heads;
+    if constexpr (By == decays::of_heads)
+        return input<"log_decay", f32>(heads)(h);
+    else if constexpr (By == decays::of_tokens)
+        return input<"log_decay", f32>(batch, heads, query)(b, h, q_idx);
     else
-        return recurrence(step);
+        return input<"log_decay", f32>(batch, heads, query, depth)(b, h, q_idx, d_idx);
+}
+
+/// The states before, or none.
+template <class Rows, bool In> constexpr auto before_of() {
+    if constexpr (In)
+        return Rows::state_in;
+    else
+        return 0;
 }
 
 /// Linear attention, RetNet, lightning attention, GLA.
 template <class Rows, decays By, bool In> struct additive {
     static constexpr auto scale = attune::dsl::scalar<"scale", f32>;
-    static constexpr auto states =
-        from<In>(Rows::state_in, [](auto S) { return decay_of<Rows, By>{}(S) + t(Rows::k) * Rows::v; });
+    static constexpr auto made() {
+        if constexpr (By == decays::none)
+            return catalogue::linear_attention(before_of<Rows, In>(), Rows::k, Rows::v);
+        else
+            return catalogue::gated_linear_attention(before_of<Rows, In>(), Rows::k, Rows::v, log_decay_of<Rows, By>());
+    }
+    static constexpr auto states = made();
     static constexpr auto graph = outputs(out = Rows::q * states * scale, output<"state_out"> = last(states));
 };
 
 /// DeltaNet, gated DeltaNet, KDA.
 template <class Rows, decays By, bool In, bool Every = false> struct delta {
     static constexpr auto key = unit(Rows::k, 1e-6);
-    static constexpr auto states = from<In>(Rows::state_in, [](auto S) {
-        const auto kept = decay_of<Rows, By>{}(S);
-        return kept + t(key) * (Rows::beta(b, h, q_idx) * (Rows::v - key * kept));
-    });
+    static constexpr auto step = Rows::beta(b, h, q_idx);
     static constexpr auto made() {
+        if constexpr (By == decays::none)
+            return catalogue::delta_rule(before_of<Rows, In>(), key, Rows::v, step);
+        else
+            return catalogue::gated_delta_rule(before_of<Rows, In>(), key, Rows::v, log_decay_of<Rows, By>(), step);
+    }
+    static constexpr auto states = made();
+    static constexpr auto named() {
         const auto rows = unit(Rows::q, 1e-6) * states * rsqrt(depth);
         if constexpr (Every)
             return outputs(out = rows, output<"state_out"> = last(states), output<"states"> = states);
         else
             return outputs(out = rows, output<"state_out"> = last(states));
     }
-    static constexpr auto graph = made();
+    static constexpr auto graph = named();
 };
 
 template <class Rows, bool In> struct mamba2 {
@@ -76,27 +85,29 @@ template <class Rows, bool In> struct mamba2 {
     static constexpr auto dt_bias = input<"dt_bias", f32>(head);
     static constexpr auto a_log = input<"a_log", f32>(head);
     static constexpr auto skip = input<"skip", f32>(head);
-    static constexpr auto dt = softplus(dt_raw(b, h, q_idx) + dt_bias(h));
-    static constexpr auto x = as_output(Rows::v(b, h, q_idx, d_idx));
-    static constexpr auto states = from<In>(
-        Rows::state_in, [](auto S) { return exp(-exp(a_log(h)) * dt) * S + t(Rows::k) * (dt * x); });
-    static constexpr auto graph =
-        outputs(out = Rows::q * states + skip(h) * x, output<"state_out"> = last(states));
+    static constexpr auto states = catalogue::state_space(before_of<Rows, In>(), Rows::k, Rows::v,
+                                                          softplus(dt_raw(b, h, q_idx) + dt_bias(h)), a_log);
+    static constexpr auto graph = outputs(out = Rows::q * states + skip(h) * as_output(Rows::v(b, h, q_idx, d_idx)),
+                                          output<"state_out"> = last(states));
+};
+
+/// RetNet by its formula; the files have the decay of each head.
+template <bool In> struct retnet {
+    using of = rows<false, false, false>;
+    static constexpr auto states = catalogue::retention(before_of<of, In>(), of::k, of::v);
+    static constexpr auto graph = outputs(out = of::q * states * rsqrt(depth), output<"state_out"> = last(states));
 };
 
 /// elu + 1
-template <class X> constexpr auto feature(X x) {
-    return queries(where(x > 0, x + 1, exp(min(x, 0.0))));
-}
+template <class X> constexpr auto feature(X x) { return queries(where(x > 0, x + 1, exp(min(x, 0.0)))); }
 
 /// The feature map elu + 1; the sum of the keys is a state whose values are 1.
 struct normalised {
     using of = rows<false, false, false>;
     static constexpr auto q = feature(of::q(b, h, q_idx, d_idx)), k = feature(of::k(b, h, q_idx, d_idx));
     static constexpr auto normaliser_in = input<"normaliser_in", f32>(batch, head, depth);
-    static constexpr auto states = recurrence(of::state_in, [](auto S) { return S + t(k) * of::v; });
-    static constexpr auto keys_so_far =
-        recurrence(normaliser_in(b, h, d_idx), [](auto S) { return S + t(k) * 1.0; });
+    static constexpr auto states = catalogue::linear_attention(of::state_in, k, of::v);
+    static constexpr auto keys_so_far = catalogue::sum_of_keys(normaliser_in(b, h, d_idx), k);
     static constexpr auto graph = outputs(out = q * states / (q * keys_so_far), output<"state_out"> = last(states),
                                           output<"normaliser_out"> = last(keys_so_far));
 };
@@ -105,10 +116,8 @@ template <bool In> struct rwkv7 {
     using of = rows<false, false, false>;
     static constexpr auto kappa = input<"kappa", f32>(batch, head, query, depth);
     static constexpr auto rate = input<"rate", f32>(batch, head, query, depth);
-    static constexpr auto erased = queries(kappa(b, h, q_idx, d_idx) * rate(b, h, q_idx, d_idx));
-    static constexpr auto states = from<In>(of::state_in, [](auto S) {
-        return decay_of<of, decays::of_channels>{}(S) + t(of::k) * of::v - t(erased) * (kappa * S);
-    });
+    static constexpr auto states =
+        catalogue::rwkv7(before_of<of, In>(), of::k, of::v, log_decay_of<of, decays::of_channels>(), kappa, rate);
     static constexpr auto graph = outputs(out = of::q * states, output<"state_out"> = last(states));
 };
 
@@ -117,11 +126,10 @@ struct rwkv6 {
     static constexpr auto bonus = input<"bonus", f32>(head, depth);
     static constexpr auto n = bound_index<"n">;
     static constexpr auto itself = sum(n, depth, of::q(b, h, q_idx, n) * bonus(h, n) * of::k(b, h, q_idx, n));
-    static constexpr auto states = recurrence(
-        of::state_in, [](auto S) { return decay_of<of, decays::of_channels>{}(S) + t(of::k) * of::v; });
-    static constexpr auto graph =
-        outputs(out = of::q * earlier(states) + itself * as_output(of::v(b, h, q_idx, d_idx)),
-                output<"state_out"> = last(states));
+    static constexpr auto states =
+        catalogue::gated_linear_attention(of::state_in, of::k, of::v, log_decay_of<of, decays::of_channels>());
+    static constexpr auto graph = outputs(out = of::q * earlier(states) + itself * as_output(of::v(b, h, q_idx, d_idx)),
+                                          output<"state_out"> = last(states));
 };
 
 template <bool Bias, bool In, bool Silu> struct convolution {
@@ -152,8 +160,7 @@ template <bool Bias, bool In, bool Silu> struct convolution {
         else
             return newest(x, rows);
     }
-    static constexpr auto graph =
-        outputs(out = tokens(activated(), extent<2>(x)), output<"conv_out"> = kept());
+    static constexpr auto graph = outputs(out = tokens(activated(), extent<2>(x)), output<"conv_out"> = kept());
 };
 
 /// The core of a layer of Qwen3-Next: [q heads, k heads, v heads] through the convolution, the rule, the gated norm.
@@ -180,25 +187,31 @@ template <bool In> struct qwen3_next {
     static constexpr auto shared_head = h / (heads / shared_heads);
     static constexpr auto query_row =
         unit(channels(q_idx, [](auto d) { return silu(convolved()(shared_head * depth + d)); }), 1e-6);
-    static constexpr auto key = unit(
-        channels(q_idx, [](auto d) { return silu(convolved()((shared_heads + shared_head) * depth + d)); }), 1e-6);
+    static constexpr auto key =
+        unit(channels(q_idx, [](auto d) { return silu(convolved()((shared_heads + shared_head) * depth + d)); }), 1e-6);
     static constexpr auto value = silu(convolved()(2 * shared_heads * depth + h * value_depth + d_idx));
-    static constexpr auto states = from<In>(state_in, [](auto S) {
+    static constexpr auto before() {
+        if constexpr (In)
+            return state_in;
+        else
+            return 0;
+    }
+    static constexpr auto states = recurrence(before(), [](auto S) {
         const auto kept = exp(-exp(a_log(h)) * softplus(a(attune::dsl::b, h, q_idx) + dt_bias(h))) * S;
         return kept + t(key) * (sigmoid(beta(attune::dsl::b, h, q_idx)) * (value - key * kept));
     });
     static constexpr auto o = query_row * states * rsqrt(depth);
     static constexpr auto element = o(attune::dsl::b, h, q_idx, n);
-    static constexpr auto of_norm = rsqrt(sum(n, value_depth, element * element) / value_depth + 1e-6);
+    static constexpr auto of_norm = rsqrt(sum(n, value_depth, element* element) / value_depth + 1e-6);
     static constexpr auto kept() {
         if constexpr (In)
             return newest(mixed, extent<1>(weight) - 1, conv_in);
         else
             return newest(mixed, extent<1>(weight) - 1);
     }
-    static constexpr auto graph = outputs(
-        out = o * as_output(of_norm) * gain(d_idx) * as_output(silu(z(attune::dsl::b, h, q_idx, d_idx))),
-        output<"state_out"> = last(states), output<"conv_out"> = kept());
+    static constexpr auto graph =
+        outputs(out = o * as_output(of_norm) * gain(d_idx) * as_output(silu(z(attune::dsl::b, h, q_idx, d_idx))),
+                output<"state_out"> = last(states), output<"conv_out"> = kept());
 };
 
 }  // namespace state_graphs

@@ -23,7 +23,7 @@ families = [
     ("jetspec", "Speculative decoding"), ("sparse_video", "Video, by space and time"), ("sparse_tiles", "Video, by chosen tiles"), ("alibi", "ALiBi"),
     ("relative", "Relative positions"), ("biases", "Learned biases and masks"), ("softcap", "Softcap"), ("graphormer", "Graphs"),
     ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Queries and keys before their product"),
-    ("selected", "Keys of two tensors"), ("selectors", "Blocks of keys that the call chooses"),
+    ("selected", "Keys of two tensors"), ("selectors", "Blocks of keys that the call chooses"), ("recurrent", "Recurrences"),
 ]
 
 # What pictures.hpp leaves open. Inputs that are not named are chosen by `draw`.
@@ -111,7 +111,7 @@ def picture(name):
 
 def markdown():
     lines = ["# The catalogue", "",
-             "Published masks and score modifications, each a few lines of the language. Each family has a header; `#include <attune/catalogue.hpp>` includes all.",
+             "Published masks and score modifications, each a few lines of the language. Each family has a header; `#include <attune/catalogue.hpp>` includes all but the last, of recurrences.",
              "An entry is a condition for `mask(scores, ...)`, or takes scores `s` and returns scores. Arguments are literals, run-time scalars (`scalar<\"w\", i32>`), inputs, or functions that are",
              "called like inputs. In the formulas q is a query's position, k a key's, h the head, b the batch element; Lq and Lk are the lengths, H the number of heads, V the values. `//` rounds down,",
              "`%` has the sign of the divisor.", "",

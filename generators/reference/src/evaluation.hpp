@@ -159,7 +159,7 @@ private:
     std::map<std::int16_t, panel> panels_;
     std::map<std::int16_t, whole> wholes_;
     std::map<std::int16_t, running_state> running_;  // by recurrence
-    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
+    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;     // the row at hand and its number of keys
     channels channels_;
     bool keys_are_stated_ = false;  ///< by a computed tensor: inputs over keys are then as long as they are
     std::array<std::int64_t, variables().size()> bound_indices_{};

@@ -43,8 +43,7 @@ void evaluation::advance(std::int16_t recurrence, running_state& to) {
                               values = row_of(of.value, width), read = row_of(of.read, depth);
     const double erase = value(of.erase)->real.at(0);
     std::vector<double> second_key, second_read;
-    if (of.has_second_pair())
-        second_key = row_of(of.second_key, depth), second_read = row_of(of.second_read, depth);
+    if (of.has_second_pair()) second_key = row_of(of.second_key, depth), second_read = row_of(of.second_read, depth);
 
     to.before = to.after;
     for (std::size_t e = 0; e < static_cast<std::size_t>(width); ++e) {

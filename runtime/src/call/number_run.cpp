@@ -190,15 +190,13 @@ void number_run::compute(int at) {
     to.counts = false;
     if (at == quotient_) {
         for (int i = 0; i < count_; ++i) to.at[i].integer = here_[of_key] + i;
-        to.counts = true;
-        return;
+        return void(to.counts = true);
     }
     switch (family_of(n.op)) {
         case family::terminal: return terminal(at, to);
         case family::tensors:
             if (n.op == operation::load) return load(n, to);
-            to.at[0].integer = static_cast<integer>(call_.number(at));  // an extent
-            return;
+            return void(to.at[0].integer = static_cast<integer>(call_.number(at)));  // an extent
         case family::sums: return reduce(at, to);
         case family::conversion:
         case family::arithmetic:

@@ -279,8 +279,8 @@ inline constexpr ir_builder built = [] {
         [[maybe_unused]] constexpr bool said =
             can_store<list.unstorable, name<list.fault_name.size() + 1>(list.fault_name)>();
     }
-    if constexpr (list.unsteppable != recurrence_fault::none)
-        [[maybe_unused]] constexpr bool said = can_step<list.unsteppable>();
+    if constexpr (list.unsteppable != recurrence_fault::none) [[maybe_unused]]
+        constexpr bool said = can_step<list.unsteppable>();
     if constexpr (list.unshardable != shard_fault::none) {
         [[maybe_unused]] constexpr bool said =
             has_a_shard<list.unshardable, name<list.fault_name.size() + 1>(list.fault_name)>();

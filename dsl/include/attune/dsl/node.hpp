@@ -48,7 +48,8 @@ constexpr unsigned uses_of(operation op, unsigned below) {
     const unsigned own = adds(variable::score, use::place | use::query | use::key) |
                          adds(variable::batch | variable::head, use::place) | adds(variable::query, use::query) |
                          adds(variable::key, use::key) | adds(variable::channel, use::channel) |
-                         adds(variable::value, use::value) | adds(variable::data, use::data) | (op == operation::bound ? use::bound : 0u);
+                         adds(variable::value, use::value) | adds(variable::data, use::data) |
+                         (op == operation::bound ? use::bound : 0u);
     if (it.passes_on == passes_on::nothing) return own;
     if (it.passes_on == passes_on::elements && below & use::output) below = (below & ~use::output) | use::finished;
     return below | own;

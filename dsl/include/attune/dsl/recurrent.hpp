@@ -23,6 +23,49 @@ namespace attune::dsl {
 /// The value channel in an initial state: `pool(slot(b), h, d_idx, value_idx)`. d_idx is the channel of its keys.
 inline constexpr index_node<operation::value_idx> value_idx{};
 
+// More constrained than the operators of operators.hpp, and so chosen where S or t(row) stands.
+template <class A, class B>
+    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
+constexpr auto operator+(const A& x, const B& y) {
+    return detail::step_sum<false>(x, y);
+}
+template <class A, class B>
+    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
+constexpr auto operator-(const A& x, const B& y) {
+    return detail::step_sum<true>(x, y);
+}
+template <class A, class B>
+    requires(involves_graph<A, B> && (detail::is_of_a_step<A, B> || detail::is_transposed<A>))
+constexpr auto operator*(const A& x, const B& y) {
+    return detail::step_product(x, y);
+}
+template <class A, class B>
+    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
+constexpr auto operator/(const A& x, const B& y) {
+    if constexpr (kind_of<A> == kind::state && is_plain(kind_of<B>))
+        return detail::scaled(1.0 / as_real(lift(y)), x);
+    else
+        return detail::not_linear<A, B>();
+}
+template <expression A>
+    requires(detail::is_of_a_step<A>)
+constexpr auto operator-(const A& x) {
+    return detail::negated(x);
+}
+/// A row that is a function of its channel, as `unit` makes them.
+template <class Position, class F, class B>
+    requires(expression<B> && kind_of<B> == kind::state)
+constexpr auto operator*(const channels_of<Position, F>& row, const B& state) {
+    return detail::step_product(row, state);
+}
+template <class Position, class F> constexpr auto t(const channels_of<Position, F>& row) {
+    const auto real = detail::row_of(row);
+    if constexpr (is_rejected<std::remove_const_t<decltype(real)>>)
+        return rejected{};
+    else
+        return t(queries(real));
+}
+
 namespace detail {
 
 /// The states after each token, as `recurrence` returns them.
@@ -59,8 +102,7 @@ private:
             fold.add_values(key, enter(list, pair.row.plain));
         }
     }
-    template <class Pair>
-    constexpr void enter_reads(ir_builder& list, recurrence_fold& fold, const Pair& pair) const {
+    template <class Pair> constexpr void enter_reads(ir_builder& list, recurrence_fold& fold, const Pair& pair) const {
         hana::unpack(pair.row.reads, [&](const auto&... read) { (enter_read(list, fold, pair.key, read), ...); });
     }
     template <class Key, class Read>
@@ -147,9 +189,7 @@ template <operand Initial, class F> constexpr auto recurrence(const Initial& ini
     }
 }
 /// The same from an empty state.
-template <class F> constexpr auto recurrence(const F& step) {
-    return recurrence(constant<kind::real>{0}, step);
-}
+template <class F> constexpr auto recurrence(const F& step) { return recurrence(constant<kind::real>{0}, step); }
 
 /// The state after the last token of each batch element: an output (batch, head, depth, value_depth). Where the step
 /// reads key heads alone it has key heads.

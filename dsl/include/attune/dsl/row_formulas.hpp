@@ -25,8 +25,9 @@ template <class X, operand Eps> constexpr auto unit(X x, Eps eps) {
 template <class... A>
     requires(sizeof...(A) != 2)
 constexpr auto unit(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: unit takes a row and what is added to its sum of squares: "
-                                                     "unit(k_new, 1e-6)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: unit takes a row and what is added to its sum of squares: "
+                  "unit(k_new, 1e-6)");
     return channels(q_idx, detail::no_channels{});
 }
 
@@ -74,8 +75,9 @@ constexpr auto convolution(X x, Weight weight, Bias bias, Before before) {
                           (std::is_same_v<Bias, no_part> || rank_of<Bias> == 1) &&
                           (std::is_same_v<Before, no_part> || rank_of<Before> == 3);
     if constexpr (!good) {
-        static_assert(good, "attune: causal_convolution takes tokens (batch, query, channels), weights (channels, taps), "
-                            "and if need be a bias (channels) and the tokens before (batch, taps - 1, channels)");
+        static_assert(good,
+                      "attune: causal_convolution takes tokens (batch, query, channels), weights (channels, taps), "
+                      "and if need be a bias (channels) and the tokens before (batch, taps - 1, channels)");
         return channels(q_idx, no_channels{});
     } else
         return channels(q_idx, convolved<X, Weight, Bias, Before>{x, weight, bias, before});
@@ -116,15 +118,17 @@ template <operand X, operand W, operand L> constexpr auto tokens(const X& x, con
 /// newest ones of `before` (batch, count, channels) come first, or zeros.
 template <class X, operand N, class Before = detail::no_part>
 constexpr auto newest(X x, const N& count, Before before = {}) {
-    constexpr bool good = detail::are_tokens_of_channels<X> &&
-                          (std::is_same_v<Before, detail::no_part> || detail::rank_of<Before> == 3);
+    constexpr bool good =
+        detail::are_tokens_of_channels<X> && (std::is_same_v<Before, detail::no_part> || detail::rank_of<Before> == 3);
     if constexpr (!good) {
-        static_assert(good, "attune: newest takes tokens (batch, query, channels), how many, and if need be those before "
-                            "(batch, count, channels)");
+        static_assert(good,
+                      "attune: newest takes tokens (batch, query, channels), how many, and if need be those before "
+                      "(batch, count, channels)");
         return rejected{};
     } else {
         const auto number = lift(count);
-        return tokens(detail::token_at(x, before, q_idx + (query_length - number), q_idx + query_length, d_idx), extent<2>(x), number);
+        return tokens(detail::token_at(x, before, q_idx + (query_length - number), q_idx + query_length, d_idx),
+                      extent<2>(x), number);
     }
 }
 

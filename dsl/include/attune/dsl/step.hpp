@@ -58,7 +58,8 @@ template <class Tag, class Scale, class... Pairs> struct step_state {
 };
 
 template <class T> inline constexpr bool is_step_row = false;
-template <class Tag, class Plain, class... Reads> inline constexpr bool is_step_row<step_row<Tag, Plain, Reads...>> = true;
+template <class Tag, class Plain, class... Reads>
+inline constexpr bool is_step_row<step_row<Tag, Plain, Reads...>> = true;
 template <class T> inline constexpr bool is_step_state = false;
 template <class Tag, class Scale, class... Pairs>
 inline constexpr bool is_step_state<step_state<Tag, Scale, Pairs...>> = true;
@@ -79,7 +80,8 @@ template <class T> inline constexpr bool is_a_tensor_of_states = false;
 template <name Label, element_type Element, class... Axes>
 inline constexpr bool is_a_tensor_of_states<input_tensor<Label, Element, Axes...>> =
     sizeof...(Axes) == 4 && (length_axis<input_tensor<Label, Element, Axes...>>) == axis_kind::depth &&
-    depth_axis<input_tensor<Label, Element, Axes...>> == axis_kind::value_depth && kind_of_element(Element) == kind::real;
+    depth_axis<input_tensor<Label, Element, Axes...>> == axis_kind::value_depth &&
+    kind_of_element(Element) == kind::real;
 
 /// Whose S two parts are of.
 template <class A, class B> constexpr bool of_one_state() {
@@ -99,9 +101,8 @@ constexpr hana::basic_tuple<A..., B...> both(const hana::basic_tuple<A...>& a, c
     });
 }
 template <class... A, class F> constexpr auto each_of(const hana::basic_tuple<A...>& all, const F& f) {
-    return hana::unpack(all, [&](const auto&... x) {
-        return hana::basic_tuple<std::remove_cvref_t<decltype(f(x))>...>{f(x)...};
-    });
+    return hana::unpack(
+        all, [&](const auto&... x) { return hana::basic_tuple<std::remove_cvref_t<decltype(f(x))>...>{f(x)...}; });
 }
 template <class Tag, class Plain, class... Reads>
 constexpr auto make_row(const Plain& plain, const hana::basic_tuple<Reads...>& reads) {
@@ -202,7 +203,7 @@ template <class Pair> constexpr auto negated_pair(const Pair& pair);
 
 template <class Read> constexpr auto negated_read(const Read& x) {
     return state_read<!Read::subtracted, decltype(x.row), decltype(x.scale), decltype(x.factor)>{x.row, x.scale,
-                                                                                               x.factor};
+                                                                                                 x.factor};
 }
 template <class Tag, class Plain, class... Reads> constexpr auto negated(const step_row<Tag, Plain, Reads...>& x) {
     return make_row<Tag>(plus<true>(absent{}, x.plain),
@@ -250,7 +251,8 @@ template <bool Subtract, class A, class B> constexpr auto step_sum(const A& a, c
 
 // --- products
 // Echoed with what a decay depends on.
-template <unsigned Uses> inline constexpr bool decays_by_heads_tokens_and_channels = (Uses & (use::key | use::value)) == 0;
+template <unsigned Uses>
+inline constexpr bool decays_by_heads_tokens_and_channels = (Uses & (use::key | use::value)) == 0;
 template <kind Found> inline constexpr bool decays_by_a_real = is_plain(Found);
 
 /// A real times a row that reads S.
@@ -261,13 +263,13 @@ template <class R, class Row> constexpr auto scaled_row(const R& r, const Row& x
                       "attune: what a step reads from its state is multiplied by reals of (b, h, q_idx)");
         return rejected{};
     } else
-        return make_row<typename Row::tag>(times(r, x.plain), each_of(x.reads, [&](const auto& read) {
-                                               using Read = std::remove_cvref_t<decltype(read)>;
-                                               const auto factor = times(r, read.factor);
-                                               return state_read<Read::subtracted, decltype(read.row), decltype(read.scale),
-                                                                 std::remove_const_t<decltype(factor)>>{
-                                                   read.row, read.scale, factor};
-                                           }));
+        return make_row<typename Row::tag>(
+            times(r, x.plain), each_of(x.reads, [&](const auto& read) {
+                using Read = std::remove_cvref_t<decltype(read)>;
+                const auto factor = times(r, read.factor);
+                return state_read<Read::subtracted, decltype(read.row), decltype(read.scale),
+                                  std::remove_const_t<decltype(factor)>>{read.row, read.scale, factor};
+            }));
 }
 
 /// A real times t(key) row: a channel of the real is the key's.
@@ -297,8 +299,8 @@ template <class R, class X> constexpr auto scaled(const R& number, const X& x) {
         if constexpr (is_step_row<X>)
             return scaled_row(r, x);
         else
-            return make_state<typename X::tag>(times(r, x.scale),
-                                               each_of(x.pairs, [&](const auto& pair) { return scaled_pair(r, pair); }));
+            return make_state<typename X::tag>(
+                times(r, x.scale), each_of(x.pairs, [&](const auto& pair) { return scaled_pair(r, pair); }));
     }
 }
 
@@ -315,7 +317,7 @@ constexpr auto read_of(const R& row, const step_state<Tag, Scale, Pairs...>& sta
         return rejected{};
     } else
         return make_row<Tag>(absent{}, hana::basic_tuple<state_read<false, Real, Scale, unscaled>>{
-                                            state_read<false, Real, Scale, unscaled>{real, state.scale, {}}});
+                                           state_read<false, Real, Scale, unscaled>{real, state.scale, {}}});
 }
 
 /// t(key) times values or a row of a step.
@@ -351,50 +353,3 @@ template <class A, class B> constexpr auto step_product(const A& a, const B& b) 
 }
 
 }  // namespace attune::dsl::detail
-
-namespace attune::dsl {
-
-// More constrained than the operators of operators.hpp, and so chosen where S or t(row) stands.
-template <class A, class B>
-    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
-constexpr auto operator+(const A& x, const B& y) {
-    return detail::step_sum<false>(x, y);
-}
-template <class A, class B>
-    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
-constexpr auto operator-(const A& x, const B& y) {
-    return detail::step_sum<true>(x, y);
-}
-template <class A, class B>
-    requires(involves_graph<A, B> && (detail::is_of_a_step<A, B> || detail::is_transposed<A>))
-constexpr auto operator*(const A& x, const B& y) {
-    return detail::step_product(x, y);
-}
-template <class A, class B>
-    requires(involves_graph<A, B> && detail::is_of_a_step<A, B>)
-constexpr auto operator/(const A& x, const B& y) {
-    if constexpr (kind_of<A> == kind::state && is_plain(kind_of<B>))
-        return detail::scaled(1.0 / as_real(lift(y)), x);
-    else
-        return detail::not_linear<A, B>();
-}
-template <expression A>
-    requires(detail::is_of_a_step<A>)
-constexpr auto operator-(const A& x) {
-    return detail::negated(x);
-}
-/// A row that is a function of its channel, as `unit` makes them.
-template <class Position, class F, class B>
-    requires(expression<B> && kind_of<B> == kind::state)
-constexpr auto operator*(const channels_of<Position, F>& row, const B& state) {
-    return detail::step_product(row, state);
-}
-template <class Position, class F> constexpr auto t(const channels_of<Position, F>& row) {
-    const auto real = detail::row_of(row);
-    if constexpr (is_rejected<std::remove_const_t<decltype(real)>>)
-        return rejected{};
-    else
-        return t(queries(real));
-}
-
-}  // namespace attune::dsl

@@ -63,9 +63,9 @@ enum class store_fault : std::uint8_t {
 /// Why a graph has no such recurrence.
 enum class recurrence_fault : std::uint8_t {
     none,
-    another_form,   ///< a step with more parts than the normal form has
-    beside_scores,  ///< scores, a mask or a softmax in the same graph
-    of_a_recurrence ///< a step that is made of what another recurrence gives
+    another_form,    ///< a step with more parts than the normal form has
+    beside_scores,   ///< scores, a mask or a softmax in the same graph
+    of_a_recurrence  ///< a step that is made of what another recurrence gives
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.

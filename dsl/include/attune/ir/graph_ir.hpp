@@ -31,7 +31,8 @@ enum class kind : std::uint8_t {
                ///< the next
     gradient,  ///< one real for each element of an input: the derivative of a loss by that element
     precomputed,  ///< one real or condition for each (batch, head, bound indices): known before the first score
-    state,   ///< what the step of a recurrence computes with, a state or a row read from it: in formulas only, in no list
+    state,   ///< what the step of a recurrence computes with, a state or a row read from it: in formulas only, in no
+             ///< list
     states,  ///< the state of a recurrence after each token: a real for each (batch, head, query, depth, value depth)
     last_state,  ///< the one after the last token: (batch, head, depth, value depth)
 };

@@ -39,8 +39,8 @@ constexpr kinds only(kind k) { return {std::uint32_t{1} << static_cast<int>(k)};
 /// What a value varies with, as bits; bound indices are counted apart.
 namespace variable {
 inline constexpr unsigned none = 0, batch = 1, head = 2, query = 4, key = 8, channel = 16;
-inline constexpr unsigned score = 32;  ///< known once the scores are
-inline constexpr unsigned data = 64;   ///< elements of tensors are read
+inline constexpr unsigned score = 32;   ///< known once the scores are
+inline constexpr unsigned data = 64;    ///< elements of tensors are read
 inline constexpr unsigned value = 128;  ///< the value channel of a state
 inline constexpr unsigned rows = batch | head | query, pairs = rows | key;
 }  // namespace variable

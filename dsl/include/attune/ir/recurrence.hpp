@@ -69,14 +69,26 @@ constexpr bool has_states_of_key_heads(const graph_ir& graph, std::int16_t recur
             reached[below] = true;
             if (graph.nodes[below].op != operation::h) continue;
             const instruction& read = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
-            const bool along = it.op == operation::load && a > 0 && read.op == operation::input &&
-                               graph.inputs[static_cast<std::size_t>(read.input)].axes[a - 1].kind ==
-                                   axis_kind::key_head;
+            const bool along =
+                it.op == operation::load && a > 0 && read.op == operation::input &&
+                graph.inputs[static_cast<std::size_t>(read.input)].axes[a - 1].kind == axis_kind::key_head;
             if (!along) return false;
             of_key_heads = true;
         }
     }
     return of_key_heads;
+}
+
+/// Whether an initial state is an input (batch, head, depth, value depth) as it lies, which the first chunk reads.
+constexpr bool is_a_state_as_passed(const graph_ir& graph, std::int16_t initial) {
+    const auto at = [&](std::int16_t n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const instruction& it = at(initial);
+    if (it.op != operation::load || it.argument_count != 5 || at(it.arguments[0]).op != operation::input) return false;
+    const input_declaration& input = graph.inputs[static_cast<std::size_t>(at(it.arguments[0]).input)];
+    return input.element == element_type::f32 && at(it.arguments[1]).op == operation::b &&
+           at(it.arguments[2]).op == operation::h && at(it.arguments[3]).op == operation::d_idx &&
+           at(it.arguments[4]).op == operation::value_idx && input.axes[0].kind == axis_kind::batch &&
+           input.axes[2].kind == axis_kind::depth && input.axes[3].kind == axis_kind::value_depth;
 }
 
 namespace dsl::detail {
@@ -120,10 +132,8 @@ public:
     constexpr std::int16_t of_two(operation op, std::int16_t x, std::int16_t y) {
         const bool output = list_.nodes[static_cast<std::size_t>(x)].kind == kind::output ||
                             list_.nodes[static_cast<std::size_t>(y)].kind == kind::output;
-        return list_.add({.op = op,
-                          .kind = output ? kind::output : kind::real,
-                          .argument_count = 2,
-                          .arguments = {x, y}});
+        return list_.add(
+            {.op = op, .kind = output ? kind::output : kind::real, .argument_count = 2, .arguments = {x, y}});
     }
     constexpr std::int16_t negated(std::int16_t x) {
         return list_.add({.op = operation::negate, .kind = kind::real, .argument_count = 1, .arguments = {x}});
