@@ -45,7 +45,7 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
     std::deque<subblocks> parts;
     const auto kind_of = [&](kernel_frame& of) {
         if (!in_subblocks) return of.block_kind(of.visible(of.core.scores));
-        return subblocks::kind_of(parts.emplace_back(of).block_kinds(f.kb, f.qt, f.h, f.b));
+        return subblocks::kind_of(parts.emplace_back(of).visits_of_block(f.kb, f.qt, f.h, f.b));
     };
     Expr is = f.core.has_core() ? kind_of(f) : cast<uint8_t>(0);
     for (const plan& core : f.core.others) is = kernel_frame::joined_kinds(is, kind_of(further.emplace_back(f, core)));
@@ -207,7 +207,7 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
         if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::precomputed) outputs.push_back(first.of(frame.graph().outputs[i].node).output);
+        if (core.outputs[i] == kind::precomputed) outputs.push_back(first.of(frame.graph().outputs[i].node).written);
 
     Pipeline attention(outputs);
     if constexpr (std::is_same_v<Cut, cpu_prefill> || std::is_same_v<Cut, cpu_decode>) {

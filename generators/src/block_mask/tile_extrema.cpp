@@ -74,28 +74,28 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     const bool hides = x.masked.defined();
 
     // Smallest, largest, any masked, all masked; of every eighth position, then of all.
-    Func lane_extremes("lane_extremes"), &extremes = result.extremes;
+    Func partials("partials"), &extremes = result.extremes;
     std::vector<Var> inner = axes;
     inner.insert(inner.begin(), lane);
     const std::vector<Expr> there(inner.begin(), inner.end());
     const Expr zero = cast<uint8_t>(0), one = cast<uint8_t>(1);
     std::vector<Expr> initial{far, low};
     if (hides) initial.insert(initial.end(), {zero, one});
-    lane_extremes(inner) = Tuple(initial);
-    const FuncRef so_far = lane_extremes(there);
+    partials(inner) = Tuple(initial);
+    const FuncRef so_far = partials(there);
     std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)),
                            max(so_far[1], select(counts && !masked, x.value, low))};
     if (hides) {
         next.push_back(max(so_far[2], select(counts && masked, one, zero)));
         next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
     }
-    lane_extremes(there) = Tuple(next);
+    partials(there) = Tuple(next);
     std::vector<Expr> all;
     for (int l = 0; l < lanes; ++l) {
         std::vector<Expr> of_lane(axes.begin(), axes.end());
         of_lane.insert(of_lane.begin(), l);
         for (std::size_t v = 0; v < initial.size(); ++v) {
-            const Expr value = lane_extremes(of_lane)[v];
+            const Expr value = partials(of_lane)[v];
             if (l == 0)
                 all.push_back(value);
             else
@@ -106,11 +106,11 @@ tile_tables::table tile_tables::make(const key& wanted) const {
 
     schedule_table(result.extremes, result.by_head, result.by_batch, request_.on_gpu());
     if (request_.on_gpu()) {
-        lane_extremes.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
+        partials.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
         return result;
     }
-    lane_extremes.compute_at(extremes, tile).bound_extent(lane, lanes).vectorize(lane);
-    lane_extremes.never_partition_all().update().vectorize(lane).never_partition_all();
+    partials.compute_at(extremes, tile).bound_extent(lane, lanes).vectorize(lane);
+    partials.never_partition_all().update().vectorize(lane).never_partition_all();
     return result;
 }
 

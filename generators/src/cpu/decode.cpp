@@ -41,15 +41,15 @@ void decode_state::define_ranges() {
     const Expr count_of_blocks = f_.key_blocks(), splits_wanted = f_.inputs.key_splits, none = cast<uint8_t>(0);
     const std::vector<Var> stack{f_.qt, f_.h, f_.b};
     const RDom every_block(0, count_of_blocks, "every_block");
-    const Expr seen = parts.block_kinds(every_block, f_.qt, f_.h, f_.b) != none;
+    const Expr seen = parts.visits_of_block(every_block, f_.qt, f_.h, f_.b) != none;
     span(stack) = Tuple(count_of_blocks, 0);
     const FuncRef ends = span(stack);
     span(stack) = Tuple(select(seen, min(ends[0], every_block), ends[0]), select(seen, every_block + 1, ends[1]));
     const Expr first = ends[0], count = max(ends[1] - first, 0);
     range(sp, f_.qt, f_.h, f_.b) = Tuple(first + count * sp / splits_wanted, first + count * (sp + 1) / splits_wanted);
     const FuncRef bounds = range(sp, f_.qt, f_.h, f_.b);
-    kinds_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) =
-        select(bounds[0] <= f_.kb && f_.kb < bounds[1], parts.block_kinds(f_.kb, f_.qt, f_.h, f_.b), none);
+    visits_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) =
+        select(bounds[0] <= f_.kb && f_.kb < bounds[1], parts.visits_of_block(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
 /// A row's maximum or sum over the keys of a block: first a vector of partial results, then one number.
@@ -177,7 +177,7 @@ void decode_state::define_state() {
     // Algorithm
     blocks = RDom(0, f_.key_blocks(), "blocks");
     const Expr block = blocks.x;
-    blocks.where(kinds_of_split(blocks, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks.where(visits_of_split(blocks, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     layout = state_layout(f_.core, vectors_a_chunk, weights);
     const std::vector<Var> at{l, dc, f_.qi, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);

@@ -45,9 +45,9 @@ public:
     subblocks parts;
     score_tile scores_at;
     Halide::Func span{"span"};  ///< (query block, key head, batch): the first visited block, and the one after the last
-    Halide::Func range{"range"};                    ///< (split, query block, key head, batch): the same of a split
-    Halide::Func kinds_of_split{"kinds_of_split"};  ///< (key block, split, query block, key head, batch)
-    Halide::Func scores{"scores"};                  ///< of pairs
+    Halide::Func range{"range"};                      ///< (split, query block, key head, batch): the same of a split
+    Halide::Func visits_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
+    Halide::Func scores{"scores"};                    ///< of pairs
     block_weights weights;
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors

@@ -181,7 +181,7 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     schedule_blocks(its.parts, f, cut.lanes, own, chosen);
     its.span.compute_at(own);
     its.range.compute_at(own);
-    its.kinds_of_split.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);
+    its.visits_of_split.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);
     its.state.compute_at(own).bound_extent(l, its.width).bound_extent(its.dc, its.chunks);
     lanes(its.state);
     lanes(its.state.update().reorder(l, its.dc, f.qi, its.blocks));
@@ -244,7 +244,7 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
     for (const auto& [state, frame] : cores) {
         if (state.place == 0) schedule_tasks(state, frame);
         schedule_keys(cut, state, frame, merging);
-        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.kinds_of_split,
+        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.visits_of_split,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }

@@ -129,8 +129,8 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     contraction c;
     c.node = node, c.depth = depth;
     // Algorithm
-    c.rows = Func("rows_of_queries_" + name), c.panel = Func("panel_" + name), c.sums = Func("sums_" + name),
-    c.whole = Func("whole_" + name);
+    c.rows = Func("rows_of_queries_" + name), c.panel = Func("queries_panel_" + name), c.sums = Func("sums_" + name),
+    c.whole = Func("products_whole_" + name);
     c.channels = RDom(0, depth, "channels_" + name);
     c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
     c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b);
@@ -225,12 +225,12 @@ Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_num
         const quantity element = f_.evaluate(n, where);
         if (element.masked.defined()) continue;
         // Algorithm
-        Func as_it_lies("as_it_lies_" + std::to_string(n)), turned("turned_" + std::to_string(n));
-        as_it_lies(row) = element.value;
+        Func lies("lies_" + std::to_string(n)), turned("turned_" + std::to_string(n));
+        lies(row) = element.value;
         std::vector<Var> positions_first = row;
         std::swap(positions_first[0], positions_first[1]);
-        turned(positions_first) = as_it_lies(std::vector<Expr>(row.begin(), row.end()));
-        of.rows.push_back({as_it_lies, turned});
+        turned(positions_first) = lies(std::vector<Expr>(row.begin(), row.end()));
+        of.rows.push_back({lies, turned});
         std::vector<Expr> at{positions_first.begin(), positions_first.end()};
         at[1] = channels;
         where.known[n] = {turned(at), {}};
@@ -300,12 +300,12 @@ void pair_block::define_tiles(const std::vector<gradient_sum>& sums) {
     for (const int node : wanted) {
         const quantity x = f_.evaluate(node, at_pair());
         // Algorithm
-        Func tile("tile_" + std::to_string(node));
+        Func pairs("pairs_" + std::to_string(node));
         const Expr number = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
         const bool multiplies = std::ranges::any_of(sums, [&](const gradient_sum& sum) { return sum.pairs == node; });
-        tile(pair_) = in_pairs && multiplies ? rounded(number) : number;
-        tiles[node] = tile;
-        if (is_read_again(node)) known[node] = made_of_pairs(cast<float>(tile(pair_)));
+        pairs(pair_) = in_pairs && multiplies ? rounded(number) : number;
+        tiles[node] = pairs;
+        if (is_read_again(node)) known[node] = made_of_pairs(cast<float>(pairs(pair_)));
     }
 }
 
@@ -325,12 +325,12 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
         };
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     // Algorithm
-    Func copied_rows("copied_rows_" + std::to_string(sum.rows));
-    copied_rows(f_.d, i, block, f_.h, f_.b) =
+    Func rows_copy("rows_" + std::to_string(sum.rows));
+    rows_copy(f_.d, i, block, f_.h, f_.b) =
         select(f_.d < depth, factor(sum.rows, sum.channel, min(f_.d, depth - 1), of_query, i), 0.0f);
-    copies.push_back({copied_rows, width, of_query});
-    return [this, copied_rows, block](const Expr& d, const Expr& position) {
-        return copied_rows(d, position, block, f_.h, f_.b);
+    copies.push_back({rows_copy, width, of_query});
+    return [this, rows_copy, block](const Expr& d, const Expr& position) {
+        return rows_copy(d, position, block, f_.h, f_.b);
     };
 }
 

@@ -12,7 +12,7 @@ void pair_block::define_contraction_in_pairs(int node, const Expr& depth, int of
     contraction c;
     c.node = node, c.depth = depth, c.in_pairs = true;
     // Algorithm
-    c.panel = Func("panel_" + name), c.sums = Func("sums_" + name), c.whole = Func("whole_" + name);
+    c.panel = Func("queries_panel_" + name), c.sums = Func("sums_" + name), c.whole = Func("products_whole_" + name);
     c.channels = RDom({{0, 2}, {0, depth / 2}}, "channels_" + name);
     c.panel(which, f_.qi, in_panel, f_.qt, f_.h, f_.b) = stored(of_query, 2 * in_panel + which, true, f_.qi);
     c.sums(pair_) = 0.0f;
@@ -60,7 +60,7 @@ pair_block::pair_of pair_block::numbers_in_pairs(const gradient_sum& sum) {
     auto found = std::ranges::find(turned, sum.pairs, &turned_tile::tile);
     if (found == turned.end()) {
         // Algorithm
-        Func turned_pairs("turned_pairs_" + std::to_string(sum.pairs));
+        Func turned_pairs("turned_" + std::to_string(sum.pairs));
         turned_pairs(which, f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b) =
             tile(f_.qi, 2 * f_.ki + which, f_.kb, f_.qt, f_.h, f_.b);
         found = turned.insert(turned.end(), {turned_pairs, sum.pairs});

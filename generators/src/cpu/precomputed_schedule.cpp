@@ -60,13 +60,13 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
                     const loops_of_rows& of_chooser) {
     // Schedule
     const Var& n = its.axes[0];
-    const bool is_written = its.output.defined(), in_steps = its.precomputed.has_update_definition();
+    const bool is_written = its.written.defined(), in_steps = its.precomputed.has_update_definition();
     if (in_steps || its.dots.empty())
         its.precomputed.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
     if (is_written) {
-        for (int dim = 0; dim < its.output.dimensions(); ++dim) its.output.output_buffer().dim(dim).set_min(0);
-        if (its.output.name() != its.precomputed.name())
-            in_tasks(its.output.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
+        for (int dim = 0; dim < its.written.dimensions(); ++dim) its.written.output_buffer().dim(dim).set_min(0);
+        if (its.written.name() != its.precomputed.name())
+            in_tasks(its.written.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
     }
     Stage elements = in_steps ? its.precomputed.update() : Stage(its.precomputed);
     if (chooser) {

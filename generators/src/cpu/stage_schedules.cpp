@@ -115,11 +115,11 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
 void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const LoopLevel& task, bool once) {
     // Schedule
     const Var part = its.parts.args()[0], stack("stack");
-    Func& first = its.several() ? its.parts : its.block_kinds;
+    Func& first = its.several() ? its.parts : its.visits_of_block;
     const auto of_task = [&](Func& of) {
         of.compute_at(task).bound_extent(f.qt, 1).vectorize(of.args()[0], lanes, TailStrategy::RoundUp);
     };
-    if (its.several()) of_task(its.block_kinds);
+    if (its.several()) of_task(its.visits_of_block);
     if (once)
         first.compute_root()
             .vectorize(first.args()[0], lanes, TailStrategy::RoundUp)
@@ -227,7 +227,7 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
     score_tile_schedule scores(f, its.scores_at);
     const LoopLevel task(outputs, tasks), step(tile, its.guarded);
 
-    its.block_kinds.compute_at(task);
+    its.visits_of_block.compute_at(task);
     tile.compute_at(its.of == shape::pairs ? LoopLevel(outputs, qs) : task)
         .hoist_storage(task)
         .bound_extent(ki, cut.key_block)

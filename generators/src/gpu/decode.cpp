@@ -88,7 +88,7 @@ void gpu_decode_state::define_ranges() {
     const FuncRef whole = span(f_.h, f_.b);
     range(sp, f_.h, f_.b) = Tuple(whole[0] + whole[1] * sp / splits, whole[0] + whole[1] * (sp + 1) / splits);
     const FuncRef bounds = range(sp, f_.h, f_.b);
-    kinds_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) = select(bounds[0] <= f_.kb && f_.kb < bounds[1], seen(block), zero);
+    visits_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) = select(bounds[0] <= f_.kb && f_.kb < bounds[1], seen(block), zero);
 }
 
 /// A row's maximum or sum over the keys of a block: of every sixteenth key first, then of all.
@@ -97,15 +97,15 @@ Func gpu_decode_state::reduced(const std::string& name, const Func& of_pairs, bo
     const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     const int threads = std::gcd(keys, lanes);
-    Func in_lanes(name + "_in_lanes"), all(name);
+    Func lanes(name + "_lanes"), all(name);
     std::vector<Expr> terms;
     for (int i = 0; i < keys; i += threads) terms.push_back(of_pairs(score_tile::pair_of(f_, i + l, f_.qi)));
     const Expr of_keys = joined(terms, join);
-    in_lanes(of_lane) = maximum && is_softmax(f_.core) ? max(of_keys, lowest_score) : of_keys;
+    lanes(of_lane) = maximum && is_softmax(f_.core) ? max(of_keys, lowest_score) : of_keys;
     std::vector<Expr> of_threads;
-    for (int t = 0; t < threads; ++t) of_threads.push_back(in_lanes(t, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
+    for (int t = 0; t < threads; ++t) of_threads.push_back(lanes(t, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
     all(row) = joined(of_threads, join);
-    lane_sums.push_back(in_lanes);
+    lane_sums.push_back(lanes);
     return all;
 }
 
@@ -140,7 +140,7 @@ void gpu_decode_state::define_state() {
     const Expr block = blocks.y * looked_at_once + blocks.x;
     blocks.where(blocks.y >= from / looked_at_once);
     blocks.where(blocks.y < (to + looked_at_once - 1) / looked_at_once);
-    blocks.where(kinds_of_split(block, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks.where(visits_of_split(block, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     layout = state_layout(f_.core, chunk_, weights);
     const std::vector<Var> at{dt, f_.qi, g, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);

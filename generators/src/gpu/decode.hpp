@@ -50,10 +50,10 @@ public:
     Halide::Func seen{"seen"};  ///< (key block, query block, key head, batch): whether some row sees something
     Halide::Func span_of_thread{"span_of_thread"}, spans{"spans"};  ///< (thread, key head, batch): the first visible
                                                                     ///< block that it saw, and the one after the last
-    Halide::Func span{"span"};                      ///< (key head, batch): the first of all, and how many
-    Halide::Func range{"range"};                    ///< (split, key head, batch): its first block, and the one after it
-    Halide::Func kinds_of_split{"kinds_of_split"};  ///< (key block, split, query block, key head, batch)
-    Halide::Func scores{"scores"};                  ///< of pairs
+    Halide::Func span{"span"};    ///< (key head, batch): the first of all, and how many
+    Halide::Func range{"range"};  ///< (split, key head, batch): its first block, and the one after it
+    Halide::Func visits_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
+    Halide::Func scores{"scores"};                    ///< of pairs
     block_weights weights;
     std::vector<Halide::Func>
         lane_sums;        ///< (thread, row, ...): a few of a row's maxima or sums, before they become one

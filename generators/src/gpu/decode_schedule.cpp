@@ -132,7 +132,7 @@ void decode_loops::schedule_ranges(const LoopLevel& own) {
         .gpu_threads(tx_, ty_);
     its_.span_of_thread.compute_at(its_.spans, tx_);
     for (Func f : {its_.span, its_.range}) f.compute_at(own).store_in(MemoryType::GPUShared);
-    its_.kinds_of_split.compute_at(its_.state, its_.blocks.y)
+    its_.visits_of_split.compute_at(its_.state, its_.blocks.y)
         .store_in(MemoryType::GPUShared)
         .bound_extent(f_.kb, gpu_decode_state::looked_at_once)
         .gpu_threads(f_.kb);

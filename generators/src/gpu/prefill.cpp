@@ -184,8 +184,8 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     const LoopLevel block(state, visited), thread(state, dc);
 
-    its.parts.block_kinds.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
-    one_a_thread(its.parts.block_kinds, kb, decided_at_once);
+    its.parts.visits_of_block.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
+    one_a_thread(its.parts.visits_of_block, kb, decided_at_once);
 
     schedule_queries(its.scores_at, task);
     schedule_keys(its.scores_at, block);
@@ -217,13 +217,13 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
         of_block(of);
         by_queries(of, qi, ki);
     }
-    if (its.shared_state.defined()) {  // by the threads that hold the first chunk
-        its.shared_state.compute_at(task)
+    if (its.final_state.defined()) {  // by the threads that hold the first chunk
+        its.final_state.compute_at(task)
             .store_in(shared)
             .bound_extent(dc, 1)
             .bound_extent(qi, cut_.query_block)
             .bound_extent(qt, 1);
-        its.shared_state.split(qi, thread_y, qi, cut_.query_tile)
+        its.final_state.split(qi, thread_y, qi, cut_.query_tile)
             .reorder(qi, dc, thread_y)
             .gpu_threads(dc, thread_y)
             .unroll(qi);

@@ -80,14 +80,14 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
 void score_tile::sum_integers(contraction& c) {
     // Algorithm
     const Var x("x"), piece("piece"), j("j"), r("r"), rows("rows"), &qt = f_.qt, &kb = f_.kb, &h = f_.h, &b = f_.b;
-    const scaled_rows queries = narrow_rows_of(f_.core.query, "query_codes"),
+    const scaled_rows queries = narrow_rows_of(f_.core.query, "query_rows"),
                       keys_of = narrow_rows_of(f_.core.key, "key_rows");
     c.integers = products_of_scores(f_.request, f_.core);
     const bool in_bytes = c.integers == 4;
     const int channels = coded_channels, lanes_of_row = channels / c.integers, lowest = in_bytes ? keys_of.lowest : 0;
     c.narrow = true;
     c.of_key = keys_of.factor, c.pieces = keys_of.pieces;
-    c.query_rows = Func(pass_ + "query_rows"), c.panel = Func(pass_ + "panel"), c.offset = Func(pass_ + "offset");
+    c.query_rows = Func(pass_ + "query_code_rows"), c.panel = Func(pass_ + "panel"), c.offset = Func(pass_ + "offset");
     c.query_rows(f_.d, f_.qi, qt, h, b) =
         cast(Int(in_bytes ? 8 : 16), cast<std::int8_t>(queries.bytes(f_.d, f_.qi, qt, h, b)));
     c.panel(x, piece, rows, qt, h, b) =

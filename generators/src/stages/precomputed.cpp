@@ -151,7 +151,7 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     const bool whole = known && *known % width == 0;
     // Algorithm
     dot made;
-    made.lane = Var("lane"), made.partial = Func("partial_sums"), made.sum = Func("sum_of_dot");
+    made.lane = Var("lane"), made.partial = Func("partial_sums"), made.sum = Func("dot_sum");
     made.steps = RDom(0, (extent + width - 1) / width, "steps");
     place within = here;
     const Expr element = made.steps * width + made.lane;
@@ -265,12 +265,12 @@ void precomputed_tensor::define_choice(int node) {
 
 void precomputed_tensor::define_output() {
     // Algorithm
-    output = precomputed;
+    written = precomputed;
     if (of_query_heads_) return;
-    output = Func("output");
+    written = Func("written");
     std::vector<Expr> at(axes.begin(), axes.end());
     at[at.size() - 2] = f_.inputs.key_head(f_.h);
-    output(axes) = precomputed(at);
+    written(axes) = precomputed(at);
 }
 
 precomputed_tensors::precomputed_tensors(kernel_frame& frame) {

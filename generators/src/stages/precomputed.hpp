@@ -16,7 +16,7 @@ public:
 
     std::vector<Halide::Var> axes;  ///< of the result, innermost first: the last index to the first, head, batch
     Halide::Func precomputed{"precomputed"};
-    Halide::Func output;   ///< where the call writes it, by query head; may be the result
+    Halide::Func written;  ///< where the call writes it, by query head; may be the result
     bool may_be_masked{};  ///< whether an element may be -infinity
     int rows_with{-1};     ///< the one choice for whose rows it is made; -1 if others read it, or it is written
     bool by_row{};         ///< whether that choice reads it itself, a row at a time, and nothing else does

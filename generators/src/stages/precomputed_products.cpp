@@ -43,7 +43,7 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     within.indices[summed] = of.summed.x, within.extents[summed] = it.arguments[1];
     const quantity x = f_.evaluate(it.arguments[2], within);
     if (x.masked.defined()) return {};
-    of.tile = Func("tile_of_products"), of.sum = Func("sum_of_products");
+    of.tile = Func("tile_of_products"), of.sum = Func("product_sum");
     of.tile(axes) = 0.0f;
     of.tile(axes) += x.value;
     of.sum(axes) = of.tile(std::vector<Expr>(axes.begin(), axes.end()));

@@ -157,7 +157,7 @@ void prefill_state::define_pairs() {
 void prefill_state::define_state() {
     // Algorithm
     blocks = RDom(0, f_.key_blocks(), "blocks");
-    blocks.where(parts.block_kinds(blocks, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks.where(parts.visits_of_block(blocks, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     const Expr block = blocks.x;
     layout = state_layout(f_.core, chunk_, weights);
     state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(layout.initial);
@@ -176,7 +176,7 @@ void prefill_state::define_state() {
     // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
     std::vector<Expr> shared;
     for (int i = chunk_; i < layout.size(); ++i) shared.push_back(old(i));
-    shared_state(dc, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
+    final_state(dc, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
 }
 
 namespace {
@@ -190,9 +190,9 @@ Expr element(const Func& state, const std::vector<Expr>& row, const Expr& chunk,
 }  // namespace
 
 Expr prefill_state::of_row(int i, const std::vector<Expr>& row) const {
-    if (!shared_state.defined()) return element(state, row, 0, i);
-    const FuncRef at = shared_state(0, row[0], row[1], row[2], row[3]);
-    return shared_state.outputs() == 1 ? Expr(at) : Expr(at[i - chunk_]);
+    if (!final_state.defined()) return element(state, row, 0, i);
+    const FuncRef at = final_state(0, row[0], row[1], row[2], row[3]);
+    return final_state.outputs() == 1 ? Expr(at) : Expr(at[i - chunk_]);
 }
 Expr prefill_state::maximum_of(const std::vector<Expr>& row) const { return of_row(layout.maximum_at, row); }
 Expr prefill_state::sum_of(const std::vector<Expr>& row) const { return of_row(layout.sum_at, row); }

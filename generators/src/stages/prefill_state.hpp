@@ -46,9 +46,9 @@ public:
     /// block whose masked values matter; the sums of a chunk. With both loops in one Func LLVM keeps one of the tile's
     /// sums in memory (AVX2), and the loop takes twice as long.
     Halide::Func accumulated{"accumulated"}, guarded{"guarded"}, weighted{"weighted"};
-    Halide::Func state{"state"};                ///< (query in block, chunk, query block, head, batch): as layout says
-    Halide::Func shared_state{"shared_state"};  ///< on a GPU: (chunk, query in block, query block, head, batch) of the
-                                                ///< state without accumulators
+    Halide::Func state{"state"};              ///< (query in block, chunk, query block, head, batch): as layout says
+    Halide::Func final_state{"final_state"};  ///< on a GPU: (chunk, query in block, query block, head, batch) of the
+                                              ///< state without accumulators
     state_layout layout;
     Halide::Var dc{"dc"};             ///< the chunk
     Halide::RDom rk, masked, blocks;  ///< keys of a block; those of a sub-block that the update masks, and sub-blocks;

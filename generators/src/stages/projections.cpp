@@ -110,7 +110,7 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     product made;
     made.node = of.sum;
     made.left_of_head = of.position_of_head, made.right_of_head = of.channel_of_head;
-    made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("sums" + number);
+    made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product_sums" + number);
 
     // Algorithm
     std::vector<Var> of_left{summed, position, f_.b}, of_right{in_panel, summed, panel},

@@ -32,7 +32,7 @@ quadratic_outputs::quadratic_outputs(kernel_frame& frame, const epilogue& rows, 
     : outputs(name_of(of) + std::string("outputs")),
       of(of),
       scores_at(frame, name_of(of), score_tile::lanes::keys),
-      block_kinds(name_of(of) + std::string("visits")),
+      visits_of_block(name_of(of) + std::string("visits")),
       maximum(name_of(of) + std::string("maximum")),
       inverse(name_of(of) + std::string("inverse")),
       values(name_of(of) + std::string("values")),
@@ -56,7 +56,7 @@ void quadratic_outputs::define_visits() {
         const Expr here = f_.visible(f_.node(node).kind == kind::scores ? node : f_.core.scores).may;
         may = may.defined() ? may || here : here;
     }
-    block_kinds(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
+    visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
 }
 
 /// What a pair adds to each of the outputs.
@@ -103,11 +103,11 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& of_pair) {
         steps = RDom(0, min(f_.inputs.batches, 1), "steps");
         guarded = f_.qt;
         at[5] = f_.b + steps.x;
-        if (skips) steps.where(block_kinds(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps.where(visits_of_block(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of == shape::head_means) {
         steps = RDom(0, f_.inputs.heads, "steps_of_heads");
         guarded = f_.qt;
-        if (skips) steps.where(block_kinds(f_.kb, f_.qt, steps.x, f_.b) != cast<uint8_t>(0));
+        if (skips) steps.where(visits_of_block(f_.kb, f_.qt, steps.x, f_.b) != cast<uint8_t>(0));
         over.erase(over.begin() + 4);
         at[4] = steps.x;
     } else {
@@ -115,7 +115,7 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& of_pair) {
         steps =
             RDom({{0, f_.cut.query_block}, {0, (f_.inputs.query_length + queries - 1) / queries}}, "steps_of_queries");
         guarded = steps.y;
-        if (skips) steps.where(block_kinds(f_.kb, steps.y, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps.where(visits_of_block(f_.kb, steps.y, f_.h, f_.b) != cast<uint8_t>(0));
         over = {f_.ki, f_.kb, f_.h, f_.b};
         at[1] = steps.x, at[3] = steps.y;
     }

@@ -25,12 +25,12 @@ public:
     // What there is to schedule.
     const shape of;
     score_tile scores_at;
-    Halide::Func block_kinds;       ///< (key block, query block, head, batch): 0 if nothing is made of a block
+    Halide::Func visits_of_block;   ///< (key block, query block, head, batch): 0 if nothing is made of a block
     Halide::Func maximum, inverse;  ///< (query in block, query block, head, batch)
     Halide::Func values;            ///< of pairs: what each adds
     Halide::Func tile;              ///< of pairs; means without the head, columns without the query
     Halide::RDom steps;             ///< of the tile's update
-    Halide::VarOrRVar guarded{Halide::Var()};  ///< of the tile's update: the loop that block_kinds guards
+    Halide::VarOrRVar guarded{Halide::Var()};  ///< of the tile's update: the loop that visits_of_block guards
     Halide::Expr blocks_together() const;      ///< blocks of queries of a task
 
 private:

@@ -40,7 +40,7 @@ subblocks::subblocks(const kernel_frame& frame)
     else
         parts(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
     if (count_ == 1) {
-        block_kinds(f_.kb, f_.qt, f_.h, f_.b) = parts(f_.kb, f_.qt, f_.h, f_.b);
+        visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = parts(f_.kb, f_.qt, f_.h, f_.b);
         return;
     }
     const auto number = [](int n) { return cast<std::uint8_t>(n); };
@@ -53,7 +53,7 @@ subblocks::subblocks(const kernel_frame& frame)
     }
     for (int i = 0; i < count_; ++i)
         whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
-    block_kinds(f_.kb, f_.qt, f_.h, f_.b) = select(
+    visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = select(
         any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 

@@ -14,13 +14,13 @@ public:
     /// (key block, query block, head, batch): 0 empty. Else the lower two bits are 1, or 2 where no pair of the
     /// sub-blocks that are visited is masked; above them stand how many sub-blocks are left out at the front, in three
     /// bits, and how many at the end.
-    Halide::Func block_kinds{"block_kinds"};
+    Halide::Func visits_of_block{"visits_of_block"};
     Halide::Func parts{"parts"};  ///< (sub-block of the keys, query block, head, batch): as kernel_frame::block_kind
                                   ///< says of a block
     Halide::Func parts_of_group{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
     bool may_be_whole{};  ///< else nothing is known of any sub-block without looking at its pairs
 
-    /// Which sub-blocks of a block are visited, by what `block_kinds` says of it.
+    /// Which sub-blocks of a block are visited, by what `visits_of_block` says of it.
     static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
@@ -28,7 +28,7 @@ public:
     int keys() const { return of_subblocks_.blocks().key_block; }  ///< of a sub-block
     /// Of the block (kb, qt, h, b): whether a pair of one of its sub-blocks may be masked.
     Halide::Expr may_mask(const Halide::Expr& part) const {
-        const Halide::Func& kept = several() ? parts : block_kinds;  // parts of one are no function of their own
+        const Halide::Func& kept = several() ? parts : visits_of_block;  // parts of one are no function of their own
         return kept(f_.kb * count_ + part, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(2);
     }
 
