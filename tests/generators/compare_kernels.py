@@ -7,7 +7,7 @@
 
 What is compared of an object, section by section, which is function by function: code and the data that code reads, byte for byte; where it refers to other
 symbols. Texts of messages count apart: names of stages stand in them. Kernels for GPUs are texts themselves, where names are
-replaced by numbers in the order of their first appearance.
+replaced by numbers in the order of their first appearance; how long such a text is counts for nothing, where code says it and in what fills up behind.
 
     --programs   a regular expression of the programs' names; without it the golden set, the catalogue, attune::common and the
                  benchmarks, which have to be built: --list says their targets
@@ -84,6 +84,19 @@ def neutral(text):
     return re.sub(r"[A-Za-z_$.][\w$.]*", lambda m: seen.setdefault(m[0], f"n{len(seen)}"), text)
 
 
+def is_program(data):
+    """Whether a section is a program for a GPU, as text."""
+    return len(data) > 200 and sum(32 <= c < 127 or c in b"\n\t\0" for c in data) > 0.95 * len(data)
+
+
+def without_lengths(code, programs):
+    """Code that says 0 for the length of each of these programs."""
+    for text in (text for program in programs for text in program.split(b"\0") if len(text) > 200):
+        for length in (len(text), len(text) + 1):
+            code = code.replace(struct.pack("<I", length), bytes(4))
+    return code
+
+
 def digest(*parts):
     of = hashlib.sha256()
     for part in parts:
@@ -97,6 +110,7 @@ def digests(file):
     with open(file, "rb") as opened:
         found, symbols = sections(opened.read())
     result, texts, of_code = {}, [], []
+    programs = [data for _, kind, flags, data, _, _ in found if kind == 1 and flags & 2 and not flags & 0x24 and is_program(data)]
     for number, (name, kind, flags, data, _, applies) in enumerate(found):
         allocated, code, strings = flags & 2, flags & 4, flags & 0x20
         if kind == 4 and found[applies][2] & 2:  # relocations: where, of which kind
@@ -107,11 +121,11 @@ def digests(file):
             continue
         if code:
             functions = sorted((s[3], s[4]) for s in symbols if s[1] == 2 and s[2] == number)
-            result["code " + name] = digest(data, json.dumps(functions))
+            result["code " + name] = digest(without_lengths(data, programs), json.dumps(functions))
         elif strings:
             texts.append(data)
-        elif len(data) > 200 and sum(32 <= c < 127 or c in b"\n\t\0" for c in data) > 0.95 * len(data):  # a program for a GPU, as text
-            result["program " + name] = digest(neutral(data.decode("latin1")))
+        elif data in programs:
+            result["program " + name] = digest(neutral(re.sub(rb"\0+", rb"\0", data).decode("latin1")))
         else:
             result["data " + name] = digest(data)
     for name, value in of_code:
