@@ -60,6 +60,7 @@ with mock.patch.object(attune.Variant, "_shape", lambda *given: None):  # as of 
 
 # Gradients that are not there.
 refused(["gradient of v", "wrt"], lambda: jax.grad(lambda v: trained.capped(q, k, v, 5.0, 7).out.sum())(v))
+refused(["cap of test::capped to be a number without a gradient", "jax.lax.stop_gradient(cap)", 'cap = input<"cap", f32>(axis<"one">)'], lambda: jax.grad(lambda cap: trained.capped(q, k, v, cap, 7).out.sum())(5.0))
 refused(["dlse", "of("], lambda: jax.grad(lambda q: trained.alibi(q, k, v, slopes).lse.sum())(q))
 assert np.isfinite(jax.grad(lambda q: trained.capped(q, k, v, 5.0, 7).out.sum())(q)).all()
 assert np.isfinite(jax.grad(lambda q: trained.alibi(q, k, v, slopes).out.sum())(q)).all()

@@ -125,6 +125,26 @@ for what, module in (("eager", block), ("compiled", torch.compile(block, fullgra
         close(got, want, f"{what}: through two variants, by {name}", 1e-3 if name == "a weight" else 2e-4)
 print("capped", torch.library.opcheck(ops.capped.default, (*leaves(q, k), fixed, 5.0, 7)))
 
+# A number that is learned is an input of one element; a scalar has no gradient, and says so.
+learned, by_torch = leaves(torch.tensor([0.7]))[0], leaves(torch.tensor([0.7]))[0]
+ours, theirs = leaves(q, k, v), leaves(q, k, v)
+(ops.warmed(*ours, learned=learned, temperature=0.2)[0] * weights).sum().backward()
+scores = theirs[0] @ theirs[1].repeat_interleave(2, 1).mT * (by_torch * 0.2)
+((scores.masked_fill(positions[:, None] < positions, -torch.inf).softmax(-1) @ theirs[2].repeat_interleave(2, 1)) * weights).sum().backward()
+close(learned.grad, by_torch.grad, "a learned temperature", 5e-3)
+close(ours[0].grad, theirs[0].grad, "under a learned temperature, dq")
+for needs in (torch.nn.Parameter(torch.tensor([0.2])), torch.tensor(0.2, requires_grad=True), torch.tensor(0.1, requires_grad=True) * 2):
+    words = ["temperature of test::warmed to be a number, got a tensor that requires a gradient", 'try temperature.item(), or temperature = input<"temperature", f32>(axis<"one">)']
+    refused(words, lambda: ops.warmed(q, k, v, learned=learned, temperature=needs))
+    refused(words, lambda: ops.warmed(q, k, v, learned, needs))
+    refused(words, lambda: torch.ops.attune_trained_ops.warmed(q, k, v, learned=learned, temperature=needs))
+    with torch.no_grad():
+        kept = ops.warmed(q, k, v, learned=learned, temperature=needs)[0]
+    assert torch.equal(kept, ops.warmed(q, k, v, learned=learned, temperature=needs.item())[0])
+    assert torch.equal(kept, ops.warmed(q, k, v, learned=learned, temperature=needs.detach())[0])
+compiled = torch.compile(lambda *given: ops.warmed(*given, temperature=0.2)[0], fullgraph=True)
+torch.testing.assert_close(compiled(q, k, v, learned), kept, atol=1e-5, rtol=1e-5)
+
 # A gradient has the element type and the extents of its own input, broadcast or not.
 given = leaves(q, k[:1], v[:1], torch.randn(1, 90, 90).bfloat16())
 whole = leaves(q, k[:1].expand(2, -1, -1, -1), v[:1].expand(2, -1, -1, -1), given[3])

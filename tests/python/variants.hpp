@@ -18,6 +18,13 @@ inline constexpr auto alibi_gradient = gradient(alibi);
 /// Of both outputs, and not of v.
 inline constexpr auto capped_gradient = gradient(capped, of(out, lse), wrt(q, k));
 
+/// A temperature for all scores, which is learned, and one that is a number.
+inline constexpr auto learned = input<"learned", f32>(axis<"one">);
+inline constexpr auto temperature = scalar<"temperature", f32>;
+inline constexpr auto warm = mask(q * t(k) * (learned(0) * temperature), causal);
+inline constexpr auto warmed = outputs(out = softmax(warm) * v, lse = log_sum_exp(warm));
+inline constexpr auto warmed_gradient = gradient(warmed);
+
 /// What speaks of the batch element as a number, a number of f64, and gradients of what broadcasts and of bf16.
 inline constexpr auto bias = input<"bias", bf16>(head, query, key);
 inline constexpr auto scale = scalar<"scale", f64>;

@@ -138,6 +138,7 @@ def _differentiated(forward: Function, gradient: Function, names: tuple[str, ...
     outputs = [output["name"] for output in forward.variant._outputs]
     wanted = set(gradient._names)
     made = [output["name"] for output in gradient.variant._outputs]
+    numbers = {given["name"] for given in forward.variant._inputs if given.get("scalar")}
 
     @jax.custom_vjp
     def differentiable(*arrays: jax.Array) -> Any:
@@ -145,6 +146,9 @@ def _differentiated(forward: Function, gradient: Function, names: tuple[str, ...
 
     def forwards(*primals: Any) -> Any:
         for name, primal in zip(names, primals):
+            if primal.perturbed and name in numbers:
+                raise Error(f"attune: expected {name} of {forward.variant.__qualname__} to be a number without a gradient, got one that is differentiated; "
+                            f"try jax.lax.stop_gradient({name}), or {name} = input<\"{name}\", f32>(axis<\"one\">), read at {name}(0) in the formula")
             if primal.perturbed and "d" + name not in made:
                 raise Error(f"attune: expected {gradient.__qualname__} to make the gradient of {name}, got one of {', '.join(made)}; try jax.lax.stop_gradient({name}), or gradient(..., wrt(...)) with {name}")
         arrays = [primal.value for primal in primals]

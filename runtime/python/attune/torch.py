@@ -53,6 +53,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             gradient = library.gradient_of(name)
             backward, forward = _autograd(library[name], names_of(name), gradient, operator_of(gradient.__name__)) if gradient else (_no_gradient(library[name]), None)
             torch.library.register_autograd(f"{space}::{name}", backward, setup_context=forward)
+            if any(given.get("scalar") for given in library[name].describe()["inputs"]):
+                setattr(getattr(torch.ops, space), name, _of_numbers(getattr(getattr(torch.ops, space), name), library[name], names_of(name)))
         _loaded.add(where)
     return getattr(torch.ops, space)
 
@@ -77,6 +79,31 @@ def _fake(variant: Variant, names: list[str]) -> Callable[..., Any]:
         return made[0] if len(made) == 1 else tuple(made)
 
     return outputs
+
+
+class _OfNumbers(torch._ops.OpOverloadPacket):
+    """An operator that takes numbers: PyTorch would make one of a tensor, and forget that it requires a gradient."""
+
+    def __call__(self, /, *given: Any, **named: Any) -> Any:
+        if torch.is_grad_enabled():
+            self.__dict__["_look_at_numbers"]({**dict(zip(self.__dict__["_names"], given)), **named})
+        return super().__call__(*given, **named)
+
+
+def _of_numbers(operator: Any, variant: Variant, names: list[str]) -> Any:
+    """The operator, which refuses tensors that require a gradient where the formula has a scalar: it makes none by these."""
+    numbers = [given["name"] for given in variant.describe()["inputs"] if given.get("scalar")]
+
+    def look(given: dict[str, Any]) -> None:
+        for name in numbers:
+            value = given.get(name)
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                raise Error(f"attune: expected {name} of {variant.__qualname__} to be a number, got a tensor that requires a gradient, and a scalar has none; "
+                            f"try {name}.item(), or {name} = input<\"{name}\", f32>(axis<\"one\">), read at {name}(0) in the formula")
+
+    made = object.__new__(_OfNumbers)
+    made.__dict__.update(operator.__dict__, _names=names, _look_at_numbers=look)
+    return made
 
 
 def _no_gradient(variant: Variant) -> Callable[..., Any]:

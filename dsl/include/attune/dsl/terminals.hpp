@@ -168,9 +168,10 @@ template <name Label, element_type Element, class... Axes> constexpr auto input(
     if constexpr (!(is_axis<Axes> && ...))
         return rejected{};
     else if constexpr (!has_one_to_eight_axes<Label, sizeof...(Axes)>) {
-        static_assert(
-            has_one_to_eight_axes<Label, sizeof...(Axes)>,
-            "attune: an input has one to eight axes; a single number is declared with scalar<\"name\", type>");
+        static_assert(has_one_to_eight_axes<Label, sizeof...(Axes)>,
+                      "attune: an input has one to eight axes; a single number is declared with scalar<\"name\", "
+                      "type>, or, if it is "
+                      "learned, over axis<\"one\"> and read at 0");
         return rejected{};
     } else
         return input_tensor<Label, Element, Axes...>{};
