@@ -1,4 +1,4 @@
-// Indices are read from elements of every type; and those of sums.
+// Indices are read from elements of every type; those of sums, and of rings.
 #include "index_call.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -54,5 +54,23 @@ TEST_CASE("a sum says how long is what it adds, whatever another one says at the
         c.reals("gains", {batches, longer});
         CHECK(c.made<formulas::of_two_lengths>().empty());
         c.given.pop_back();
+    }
+}
+
+TEST_CASE("a ring holds the window of every query of a call, or the call is refused") {
+    using namespace index_calls;
+    std::vector<std::int32_t> oldest(batches * queries);
+    for (const std::int64_t slots : {4, 5, 6}) {
+        call c;
+        c.keys(slots), c.values(slots);
+        c.add("row_of", {oldest.data(), {batches, queries}});
+        c.given.push_back({.name = "window", .is = attune::detail::named_argument::form::integer, .integer = 4});
+        if (slots >= 4 + queries - 1)
+            CHECK(c.made<formulas::in_ring>().empty());
+        else
+            CHECK_THAT(c.made<formulas::in_ring>(),
+                       Catch::Matchers::Equals(
+                           "attune: expected at least 5 in extent<2>(k), as the formula needs, got 4; try a longer "
+                           "tensor, or fewer queries a call"));
     }
 }

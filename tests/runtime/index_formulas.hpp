@@ -75,6 +75,10 @@ inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth)
 inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
                                        out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 
+// A ring of keys, which holds a window of the last keys for each query of the call.
+inline constexpr auto ring = same(extent<2>(k), max(extent<2>(k), scalar<"window", i32> + query_length - 1));
+inline constexpr auto in_ring = softmax(q * t(keys(k(b, h, (row_of(b, 0) + kv_idx) % ring, d_idx)))) * v;
+
 // Gradients of what is read at an index: these are added up there. That of q has scores in it, as a gradient needs.
 inline constexpr auto slot = input<"slot", i32>(batch, query);
 inline constexpr auto gates = input<"gates", f32>(axis<"slot">);

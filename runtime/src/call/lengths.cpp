@@ -246,12 +246,22 @@ private:
         return number ? number(*this, n) : (refuse(), 0);
     }
 
+    /// same(x, max(x, y)) states that x is y at least.
+    bool is_at_least(const instruction& same) const {
+        const instruction& most = node_of(graph_, same.arguments[1]);
+        return most.op == operation::maximum &&
+               (most.arguments[0] == same.arguments[0] || most.arguments[1] == same.arguments[0]);
+    }
+
     std::int64_t same(const instruction& n) {
         const std::int64_t first = value(n.arguments[0]), second = value(n.arguments[1]);
         if (first != second && node_of(graph_, n.arguments[0]).op == operation::query_length &&
             node_of(graph_, n.arguments[1]).op == operation::key_length)
             fail("as many queries as keys, as queries are counted from 0", say(first, " and ", second),
                  "their positions in the formula: rotary_half(q, cos, sin, q_idx + offset)");
+        if (first < second && is_at_least(n))
+            fail(say("at least ", second, " in ", text(n.arguments[0]), ", as the formula needs"),
+                 std::to_string(first), "a longer tensor, or fewer queries a call");
         if (first != second)
             fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
                  say(first, " and ", second),
