@@ -3,7 +3,8 @@
 #     GRAPHS <my::alibi>...                the graphs, as C++ names them
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
-#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS
+#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS. Beside x86-64-v4, x86-64-v4-bf16 and x86-64-v4-amx are built if DTYPES has bf16
+#                                          or HEADER a `quantized<`, for products of integers
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, not on Vulkan); decode:<my::alibi> for one graph alone; default both
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU or GPU; default those that come with attune
@@ -78,8 +79,9 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
-    # Beside x86-64-v4 these are for bf16 (kernel_list.cpp): without any, no generator runs for them.
-    if(x86-64-v4 IN_LIST arg_TARGETS AND NOT "${arg_DTYPES}" MATCHES "bf16")
+    # Beside x86-64-v4 these are for bf16 and for products of integers (kernel_list.cpp): without any, no generator runs for them.
+    file(READ "${header}" formulas)
+    if(x86-64-v4 IN_LIST arg_TARGETS AND NOT "${arg_DTYPES}" MATCHES "bf16" AND NOT formulas MATCHES "quantized<")
         set(of_bf16 x86-64-v4-bf16 x86-64-v4-amx)
         list(REMOVE_ITEM arg_TARGETS ${of_bf16})
         # Who passes ATTUNE_TARGETS on, perhaps with more, did not choose those levels.
@@ -233,6 +235,10 @@ try TARGETS without it")
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_library(${target} STATIC "${registry}" "${c_header}" ${objects})
     target_link_libraries(${target} PUBLIC attune::runtime)
+    # An archive is searched for what is missing: without this a second library of the same graph would be left out in silence.
+    string(MAKE_C_IDENTIFIER "attune_library_${target}" name)
+    set_source_files_properties("${registry}" PROPERTIES COMPILE_DEFINITIONS "ATTUNE_LIBRARY=${name}")
+    target_link_options(${target} INTERFACE "LINKER:--undefined=${name}")
     foreach(level IN LISTS arg_TARGETS)
         if(level MATCHES "^(cuda|opencl|vulkan)$")
             target_link_libraries(${target} PUBLIC attune::gpu)
@@ -300,7 +306,8 @@ function(attune_install_variant target)
     if(device_library)
         string(PREPEND runtime_libraries "${device_library}")
     endif()
-    set(libraries "${runtime_libraries}")
+    string(MAKE_C_IDENTIFIER "attune_library_${target}" name)
+    set(libraries "-Wl,--undefined=${name} ${runtime_libraries}")
     set(private_libraries "")
     set(shared "")
     if(TARGET ${target}_shared)

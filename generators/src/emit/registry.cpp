@@ -95,6 +95,12 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             each.name, each.graph.fingerprint, i, on_device ? "&attune::detail::gpus" : "nullptr");
     }
     text += c_handles(variants);
+    text +=
+        "\n// Whoever links the library asks for this name, and so for this registry: kernels of one graph in two "
+        "libraries "
+        "do not\n// link, where the first library would have served what the second was compiled for.\n"
+        "#ifdef ATTUNE_LIBRARY\nextern \"C\" const char ATTUNE_LIBRARY;\nextern \"C\" const char ATTUNE_LIBRARY = 0;\n"
+        "#endif\n";
     write_whole(file, text);
 }
 
