@@ -8,6 +8,7 @@
     ```python          compiled to byte code
     ```cmake           run with stand-ins for the commands that make targets, and attune_add_variant's own check of its arguments
     ```sh              every program that is named by a path exists in the sources, or is one that the build makes
+generators/docs/add_variant.md has every option of attune_add_variant in its table, and each in a block of code.
 Links to files and to headings of pages are followed, too. Blocks of other kinds (text) are not looked at.
 """
 import argparse
@@ -28,8 +29,8 @@ foreach(command IN ITEMS project find_package attune_add_torch_library attune_ad
     cmake_language(EVAL CODE "macro(${command})\\nendmacro()")
 endforeach()
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
-    if(arg_UNPARSED_ARGUMENTS OR NOT arg_HEADER OR NOT arg_GRAPHS)
+    cmake_parse_arguments(PARSE_ARGV 1 arg @options@)
+    if(arg_UNPARSED_ARGUMENTS OR NOT ((arg_HEADER AND arg_GRAPHS) OR arg_OF))
         message(FATAL_ERROR "attune_add_variant(${target}): ${arg_UNPARSED_ARGUMENTS}")
     endif()
 endfunction()
@@ -41,6 +42,12 @@ enum { MPI_THREAD_FUNNELED = 1 };
 int MPI_Init_thread(int*, char***, int, int*);
 int MPI_Finalize(void);
 """
+
+
+def options_of_variants(source):
+    """What attune_add_variant parses, as its file writes it."""
+    with open(os.path.join(source, "generators/cmake/attune_add_variant.cmake"), encoding="utf-8") as file:
+        return re.search(r'function\(attune_add_variant target\)\n\s*cmake_parse_arguments\(PARSE_ARGV 1 arg ((?:"[A-Z_;]*" ?)+)\)', file.read())[1]
 
 
 def headings(file):
@@ -68,6 +75,13 @@ class Page:
             self.cpp(folder)
             for kind, _, code, line in self.blocks:
                 getattr(self, "check_" + kind, lambda *_: None)(folder, code, line)
+        if self.path.endswith("generators/docs/add_variant.md"):
+            code = " ".join(code for kind, _, code, _ in self.blocks if kind == "cmake")
+            for option in re.findall(r"[A-Z_]+", options_of_variants(self.options.source)):
+                if f"\n| `{option}` |" not in self.text:
+                    self.refuse(1, f"attune_add_variant's {option} has no row")
+                if not re.search(rf"\b{option}\b", code):
+                    self.refuse(1, f"attune_add_variant's {option} stands in no block")
         for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", BLOCK.sub("", self.text)):
             file = os.path.join(os.path.dirname(self.path), target) if target else self.path
             if "://" in target:
@@ -136,7 +150,7 @@ class Page:
     def check_cmake(self, folder, code, line):
         script = os.path.join(folder, "block.cmake")
         with open(script, "w", encoding="utf-8") as file:
-            file.write("cmake_minimum_required(VERSION 3.28)\n" + STAND_INS + code)
+            file.write("cmake_minimum_required(VERSION 3.28)\n" + STAND_INS.replace("@options@", options_of_variants(self.options.source)) + code)
         done = run([self.options.cmake, "-P", script])
         if done.returncode != 0:
             self.refuse(line, done.stderr)

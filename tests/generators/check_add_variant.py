@@ -9,9 +9,9 @@ import sys
 cmake, generator, make_program, module, work = sys.argv[1:]
 shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
-for name in ("my.hpp", "my_generator"):
-    with open(os.path.join(work, name), "w", encoding="utf-8"):
-        pass
+for name in ("my.hpp", "coded.hpp", "my_generator"):
+    with open(os.path.join(work, name), "w", encoding="utf-8") as file:
+        file.write("queries(quantized<i8>(q))" if name == "coded.hpp" else "")
 
 
 def said(arguments, targets):
@@ -60,6 +60,12 @@ expect(f"{plain} DTYPES f32 bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, with
 expect(f"{plain} DTYPES f32 bf16", second, "my_graph_x86-64-v4-amx", without=["expected"])
 expect(f"{plain} DTYPES q:f32,k:bf16,v:bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, without=["expected"])
 expect(f"{plain} TARGETS x86-64-v4-bf16", second, without=["expected"])
+
+# Or where decode multiplies integers, which need no bf16.
+coded = plain.replace("my.hpp", "coded.hpp")
+expect(coded, second, "my_graph_x86-64-v4-amx", without=["expected"])
+expect(f"{coded} TARGETS x86-64-v4 x86-64-v4-bf16", second, "my_graph_x86-64-v4", without=["expected", "my_graph_x86-64-v4-amx"])
+expect(f"{coded} TARGETS x86-64-v4", "my_graph_x86-64-v4", without=[second, "expected"])
 
 expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
 expect("my HEADER my.hpp", "expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most", without=["made of"])

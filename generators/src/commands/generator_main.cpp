@@ -15,6 +15,7 @@
 #include "inspect/describe.hpp"
 #include "inspect/dump_passes.hpp"
 #include "inspect/explain.hpp"
+#include "inspect/explain_semantics.hpp"
 #include "inspect/halide_error.hpp"
 #include "inspect/index_warnings.hpp"
 #include "inspect/notes.hpp"
@@ -138,9 +139,13 @@ struct emit_command {
         if (what.targets.empty() || header.empty())
             throw std::runtime_error("expected --targets and --header with --registry");
         const auto made = kernels(variants);
-        for (const variant& each : variants)
-            for (const std::string& said : indices_that_may_leave(each.graph))
-                fmt::print(stderr, "{}: {}\n", each.name, said);
+        for (const variant& each : variants) {
+            std::vector<std::string> notices = indices_that_may_leave(each.graph);
+            notices.push_back(missing_level_of(made, each));
+            notices.push_back(alignment_to_look_at(each.graph, what.shapes));
+            for (const std::string& said : notices)
+                if (!said.empty()) fmt::print(stderr, "{}: {}\n", each.name, said);
+        }
         emit_registry(variants, made, notes_of(variants, made), header, registry);
         if (!c_header.empty()) emit_c_header(variants, made, c_header);
     }

@@ -153,4 +153,14 @@ std::vector<choice> choices_of(const graph_ir& graph) {
     return all;
 }
 
+std::string alignment_to_look_at(const graph_ir& graph, std::span<const std::string> shapes) {
+    const bool over_a_cache = !graph.stores.empty() || std::ranges::all_of(shapes, [](const std::string& each) {
+        return each.starts_with("decode");
+    });
+    const auto is_top_left = [](const choice& c) { return c.about == "alignment" && c.says.starts_with("top-left"); };
+    return over_a_cache && std::ranges::any_of(choices_of(graph), is_top_left)
+               ? "causal counts from the first key, and the queries of a cache are the last; try causal_bottom_right"
+               : "";
+}
+
 }  // namespace attune::generators::inline inspect

@@ -121,6 +121,27 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
 
 }  // namespace
 
+std::string missing_level_of(std::span<const listed_kernel> kernels, const variant& of) {
+    const auto multiplies_bytes = [](const kernel_request& request) {
+        return std::ranges::any_of(request.core().cores(), [&](const plan* core) {
+            return products_of_scores(request, *core) == 4 || products_of_values(request, *core) == 4;
+        });
+    };
+    bool without = false;
+    for (const listed_kernel& each : kernels) {
+        if (each.of != &of || !std::holds_alternative<cpu_decode>(each.request.schedule)) continue;
+        if (each.request.target->integers == integer_products::of_bytes) return {};
+        if (each.request.target->name != "x86-64-v4") continue;
+        kernel_request there = each.request;
+        there.target = &level_named("x86-64-v4-bf16");
+        without |= multiplies_bytes(there);
+    }
+    return without
+               ? "decode multiplies integers, for which x86-64-v4-bf16 and x86-64-v4-amx have instructions; try these "
+                 "levels among TARGETS, with bf16 in DTYPES or quantized<...> in the header"
+               : "";
+}
+
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build) {
     for (const std::string& target : build.targets) level_named(target);
     for (const std::string& dtype : build.dtypes) element_types_from(dtype);

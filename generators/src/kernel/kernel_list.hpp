@@ -28,4 +28,8 @@ schedule default_decode(const kernel_request& request);
 /// sentence, for an unknown target or element type, a malformed depth.
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build);
 
+/// What a level has that a build leaves out: products of integers of decode kernels that would be of bytes there. A
+/// sentence, or nothing.
+std::string missing_level_of(std::span<const listed_kernel> kernels, const variant& of);
+
 }  // namespace attune::generators::inline kernel
