@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
+#include <string>
 #include <string_view>
 
 using namespace attune;
@@ -94,6 +96,13 @@ constexpr claim claims[] = {
     {"as_integer", OF(integer_of(x)), ulps, 0},
 };
 
+/// How many values of each function; fewer by ATTUNE_FUNCTION_VALUES, a power of two, for a device that is slow.
+constexpr std::uint32_t most_values = 32768;
+std::uint32_t values_of_each() {
+    const char* const asked = std::getenv("ATTUNE_FUNCTION_VALUES");
+    return asked ? std::clamp(static_cast<std::uint32_t>(std::stoul(asked)), 64u, most_values) : most_values;
+}
+
 /// The values of a function that a device computes: heads of one key, whose output is the value.
 std::vector<float> computed(int function, const std::vector<float>& x, const std::vector<float>& y) {
     constexpr std::int64_t width = 32;
@@ -124,10 +133,11 @@ double error_of(const claim& its, float found, double x, double y) {
 TEST_CASE("every function on a device is as near as the language says") {
     if (const auto& missing = kernels<device_functions::all>().entries.front().missing; !missing.empty())
         SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing);
-    std::vector<float> x = testing::sample_of_floats(200003, 32), y(x.size());
+    const std::uint32_t values = values_of_each();
+    std::vector<float> x = testing::sample_of_floats(200003 * (most_values / values), 32), y(x.size());
     std::mt19937 random(5);
     std::normal_distribution<float> normal(0, 4);
-    while (x.size() < 32768) x.push_back(normal(random));
+    while (x.size() < values) x.push_back(normal(random));
     y.resize(x.size());
     for (float& each : y) each = normal(random);
     for (std::size_t n = 0; n < std::size(claims); ++n) {

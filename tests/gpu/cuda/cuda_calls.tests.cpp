@@ -1,5 +1,5 @@
 // What the runtime asks of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams,
-// memory, shared memory, errors. Nothing is computed: that needs a GPU (./run). And the same program without any
+// memory, shared memory, errors; the kernels run on a device in software. And the same program without any
 // driver. It holds a kernel for the CPU, too. The variant is causal attention.
 #include "../../support/workload_values.hpp"
 #include "../opencl/halves.hpp"
@@ -16,7 +16,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -133,10 +132,7 @@ TEST_CASE(
     CHECK(count(seen, "cuMemcpyHtoD") > 0);
     CHECK(count(seen, "cuMemcpyDtoH") > 0);
     CHECK(seen.calls.back() == "cuStreamSynchronize");
-    float pattern = 0;
-    std::memset(&pattern, stand_in::fresh, sizeof pattern);
-    for (const char* output : {"out", "lse"})
-        CHECK(std::ranges::all_of(call[output].reals, [&](float x) { return x == pattern; }));
+    for (const char* output : {"out", "lse"}) CHECK(call.largest_error(call.expected(), output) < 2e-5);
     CHECK(seen.unbalanced == 0);
     CHECK(current_context() == nullptr);
     CHECK(count(seen, "cuCtxCreate") == 0);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What the driver that stands in for CUDA's tells a test (stand_in_driver.cpp).
+/// What the CUDA driver of the device in software (stand_in_driver.cpp) tells a test.
 namespace stand_in {
 
 struct launch {
@@ -27,6 +27,8 @@ struct controls {
     void (*fail)(const char* function, int code);  ///< every call of it from now on, until `clear`
     void* (*context_of)(int device);               ///< a context of an application's, current nowhere
     void* (*primary_of)(int device);
+    void (*rewrite)(
+        std::string (*)(const std::string& ptx));  ///< what modules become before they are loaded; null: nothing
 };
 inline constexpr const char* controls_name = "stand_in_controls";
 inline constexpr int devices = 2;
