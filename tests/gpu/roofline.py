@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON] [--decode]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
+"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON] [--decode], or --counted PROGRAM: what the instructions of kernels for CUDA let a GPU reach at
+most. An estimate: nothing is run on a GPU.
 
 Each kernel is compiled, assembled for sm_90 and taken apart again. Of the instructions of one visit to a block of keys those are useful that multiply and add for
 q * t(k) or for the product with v; as each instruction takes a scheduler one cycle, their share of the peak is the most that the kernel can reach. Three more bounds
-stand beside it: shared memory serves one instruction a cycle to the whole SM (bank conflicts are not counted), memory brings keys and values anew to each
+stand beside it: shared memory serves one instruction a cycle to the whole SM (bank conflicts are not counted: --counted does), memory brings keys and values anew to each
 block of queries (as if no cache held them), and of the pairs in visited blocks the mask may need fewer. What waiting costs is not in it: warps and what is
 known to hide it are printed, and the last column is a mere 60 % of the bound, as an expectation.
 
 --decode: kernels for few queries, which read each key and value once for query_tile rows. Their bounds are rates of reading: what the instructions of a visit leave time for; what
 all threads of an SM have asked for at a time, of the keys or of the values, whichever is less, over the time that memory takes to answer (--nanoseconds, an assumption); and the memory itself.
 
+--counted PROGRAM: gpu_benchmark_cuda runs on CUDA's device in software (cuda/device/README.md), which counts exactly what each case issues, of loops and of all else, with bank conflicts and
+with the sectors that are asked for. Each unit of an SM bounds the rate by what it serves a cycle. Instructions are PTX's, of which ptxas joins some: issue is a little better than it says.
+
 Peak and bandwidth are those of an H200 SXM (--tflops, --terabytes). ptxas and nvdisasm are looked for as ptx.py does (NVDISASM names another).
 """
 import argparse
+import json
 import math
 import os
 import re
@@ -20,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda"))
 import ptx
 
 
@@ -126,6 +132,52 @@ def few_row(kernel, entry, one, given):
           f"{one.slots:.0f} | {asked_for / 1024:.0f} KB | {issue:.1f} | {waiting:.1f} | {given.terabytes:.1f} | {bound:.1f} |")
 
 
+# What an SM serves a cycle: instructions of warps by unit, and wavefronts of shared memory.
+SERVED = {"fma": 4, "alu": 2, "transcendental": 0.5, "doubles": 2, "tensor": 1, "memory": 1}
+CALLS = 7  # of a case of gpu_benchmark that is given no time: one that compiles, one, five that are timed
+
+
+def counted(program, software, length, heads):
+    """(case, counts of one call) in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "counts.jsonl")
+        environment = os.environ | {"LD_LIBRARY_PATH": software, "PTX_COUNT": path}
+        done = subprocess.run([program, str(length), str(heads), "0"], env=environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"expected {program} to run on the device in software, got {done.stderr}")
+        launches = [json.loads(line) for line in open(path, encoding="utf-8")]
+    for case in map(json.loads, done.stdout.splitlines()):
+        entries = [each["entry"] for each in launches]
+        kernels = entries.index(entries[0], 1)
+        yield case, launches[:kernels]
+        del launches[: kernels * CALLS]
+
+
+def counted_row(case, launches, given):
+    instructions = sum(each["warp_instructions"] - each["units"]["moves"] for each in launches)
+    units = {unit: sum(each["units"][unit] for each in launches) for unit in SERVED}
+    requests, wavefronts = (sum(sum(each[what].values()) for each in launches) for what in ("shared_requests", "shared_wavefronts"))
+    sectors = sum(sum(each["global_sectors"].values()) for each in launches)
+    clock = given.tflops * 1e12 / (2 * SMS * SCHEDULERS * F32_OF_SCHEDULER)
+    of_sm = SMS * clock
+    seconds = {"issue": instructions / SCHEDULERS / of_sm, "shared": wavefronts / of_sm, "memory": 32 * sectors / (given.terabytes * 1e12)}
+    seconds |= {unit: units[unit] / SERVED[unit] / of_sm for unit in ("fma", "alu", "transcendental")}
+    flops = case["useful_tflops"] * case["milliseconds"] * 1e9
+    bound = max(seconds, key=seconds.get)
+    rate = lambda what: f"{flops / seconds[what] * 1e-12:.1f}" if seconds[what] else "-"
+    print(f"| {case['case']} D={case['depth']} | {instructions:.3g} | {units['fma'] / instructions:.0%} | {wavefronts / max(requests, 1):.2f} | {32 * sectors:.3g} | "
+          f"{' | '.join(map(rate, ('issue', 'fma', 'alu', 'transcendental', 'shared', 'memory')))} | {rate(bound)} ({bound}) |")
+
+
+def print_counted(given):
+    print(f"Counted on the device in software, nothing was run on a GPU: {given.length} queries and keys (decode one query over 16 times as many), bounds of a device of {given.tflops:g} TFLOP/s f32, {given.terabytes:g} TB/s.")
+    print("| case | warp instructions | fma | wavefronts a shared request | bytes asked for | bound, useful TFLOP/s: issue | fma | alu | transcendental | shared memory | memory, nothing cached | bound |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for case, launches in counted(given.counted, given.software, given.length, given.heads):
+        counted_row(case, launches, given)
+    return 0
+
+
 def visited_share(cut, length, causal):
     """Useful pairs among those of the visited blocks."""
     if not causal:
@@ -137,16 +189,25 @@ def visited_share(cut, length, causal):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--generator", required=True)
+    parser.add_argument("--generator")
+    parser.add_argument("--counted", metavar="PROGRAM")
+    parser.add_argument("--software", help="the folder of the driver of CUDA's device in software; default: beside PROGRAM's, as the build has it")
+    parser.add_argument("--heads", type=int, default=2, help="of --counted")
     parser.add_argument("--graphs", nargs="+", help="the last parts of names; those with `causal` in theirs hide the keys after the query")
     parser.add_argument("--schedule", default="", help="another than the default one, as `emit --schedule` takes it")
-    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--length", type=int, help="4096; of --counted 512")
     parser.add_argument("--tflops", type=float, default=67)
     parser.add_argument("--terabytes", type=float, default=4.8)
     parser.add_argument("--nanoseconds", type=float, default=700, help="that memory takes to answer when it is busy")
     parser.add_argument("--decode", action="store_true")
     parser.add_argument("--fetch", action="store_true")
     given = parser.parse_args()
+    if bool(given.generator) == bool(given.counted):
+        parser.error("expected --generator or --counted, got both or neither")
+    given.length = given.length or (512 if given.counted else 4096)
+    if given.counted:
+        given.software = os.path.abspath(given.software or os.path.join(os.path.dirname(given.counted), "../tests/gpu/cuda/stand_in"))
+        return print_counted(given)
     ptxas, nvdisasm = ptx.find_tool("ptxas", given.fetch), ptx.find_tool("nvdisasm", given.fetch)
     if not ptxas or not nvdisasm:
         print(f"skipped: no {'ptxas' if not ptxas else 'nvdisasm'} here; --fetch brings one")
