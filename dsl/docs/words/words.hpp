@@ -256,23 +256,23 @@ inline constexpr auto layered =
 inline constexpr auto dropped = whole(dropout(softmax(scores), 0.1, seed) * v);
 
 // # Recurrences (attune/dsl/recurrent.hpp)
-inline constexpr auto rows = input<"rows", f32>(batch, head, query, depth);
+inline constexpr auto new_rows = input<"new_rows", f32>(batch, head, query, depth);
 inline constexpr auto new_values = input<"new_values", f32>(batch, head, query, value_depth);
 inline constexpr auto pool = input<"pool", f32>(axis<"slot">, head, depth, value_depth);
 inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"mixed_channel">);
 inline constexpr auto taps = input<"taps", f32>(axis<"mixed_channel">, axis<"tap">);
 // `recurrence(state, step)` `recurrence(step)`: the states after each token, from one before the first or from nothing
 inline constexpr auto retained =
-    whole(rows * recurrence([](auto S) { return (1 - exp2(-5.0 - h)) * S + t(rows) * new_values; }));
+    whole(new_rows * recurrence([](auto S) { return (1 - exp2(-5.0 - h)) * S + t(new_rows) * new_values; }));
 // `last(states)` `earlier(states)`: the state after the last token, the states before each token
-inline constexpr auto states = recurrence([](auto S) { return 0.5 * S + t(rows) * new_values; });
-inline constexpr auto moved = whole(outputs(out = rows * earlier(states), output<"state_out"> = last(states)));
+inline constexpr auto states = recurrence([](auto S) { return 0.5 * S + t(new_rows) * new_values; });
+inline constexpr auto moved = whole(outputs(out = new_rows * earlier(states), output<"state_out"> = last(states)));
 // `value_idx`: the value channel in an initial state, whose `d_idx` is the channel of its keys
-inline constexpr auto from_slot =
-    whole(rows * recurrence(pool(0, h, d_idx, value_idx), [](auto S) { return 0.5 * S + t(rows) * new_values; }));
+inline constexpr auto from_slot = whole(
+    new_rows * recurrence(pool(0, h, d_idx, value_idx), [](auto S) { return 0.5 * S + t(new_rows) * new_values; }));
 // `unit(row, epsilon)`: a row of length 1
 inline constexpr auto of_length_one =
-    whole(unit(rows, 1e-6) * recurrence([](auto S) { return S + t(unit(rows, 1e-6)) * new_values; }));
+    whole(unit(new_rows, 1e-6) * recurrence([](auto S) { return S + t(unit(new_rows, 1e-6)) * new_values; }));
 // `causal_convolution(x, weights, bias, before)` `newest(x, count, before)`: a sum over a token and those before it, as
 // a function of the channel, and its state: the last tokens; bias and before may be left out
 inline constexpr auto convolved = whole(outputs(out = tokens(causal_convolution(mixed, taps)(d_idx), extent<2>(mixed)),
