@@ -2,6 +2,7 @@
 #include "expr/math.hpp"
 #include "expr/pointwise.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace attune::generators::inline expr {
@@ -103,6 +104,17 @@ std::vector<Expr> pointwise::place_of(int load) {
     return at;
 }
 
+namespace {
+
+/// By the bits that lie in memory: a compiler may take it that a conversion makes no infinity.
+Expr lies_as_negative_infinity(element_type declared, const Expr& element, const Expr& value) {
+    if (element.type() == Float(16)) return reinterpret<std::uint16_t>(element) == cast<std::uint16_t>(Expr(0xfc00));
+    if (declared == element_type::f8_e5m2) return element == cast<std::uint8_t>(Expr(0xfc));
+    return is_negative_infinity(value);
+}
+
+}  // namespace
+
 quantity pointwise::load(const instruction& node) {
     const instruction& of = request_.graph().nodes[node.arguments[0]];
     if (of.kind == kind::precomputed) return load_precomputed(node);
@@ -118,7 +130,7 @@ quantity pointwise::load(const instruction& node) {
     const bool of_row = is_precomputing() && (last == axis_kind::depth || last == axis_kind::value_depth);
     if (declared.element == element_type::f8_e4m3 || of_row || depends_[node.arguments[declared.rank]].channel)
         return {value, {}};
-    const Expr masked = is_negative_infinity(value);
+    const Expr masked = lies_as_negative_infinity(declared.element, element, value);
     return {select(masked, 0.0f, value), masked};
 }
 
