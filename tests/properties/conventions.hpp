@@ -34,7 +34,7 @@ inline constexpr auto window_bottom_right = attention(mask(scores, bottom_right(
 
 // --- cap and mask
 inline constexpr auto capped_then_masked = attention(mask(softcap(cap, scores), causal));
-inline constexpr auto masked_then_capped = attention(softcap(cap, mask(scores, causal)));
+inline constexpr auto masked_then_capped = attention(softcap(cap, where(causal, scores, -inf)));
 
 inline constexpr auto p = scalar<"p", f32>;
 inline constexpr auto dropped = outputs(out = dropout(softmax(mask(scores, causal_bottom_right)), p, 7) * v,

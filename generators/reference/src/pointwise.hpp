@@ -18,8 +18,7 @@ struct column {
 std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y);
 
 /// Real arithmetic in double. What is masked stays masked: -infinity in, -infinity out, whatever the other argument.
-/// Exceptions: where() chooses, max() prefers the other, and exp, tanh and erf have their finite limits (so softcap
-/// after a mask unmasks, as in PyTorch).
+/// Exceptions: where() chooses, max() prefers the other, and exp, tanh and erf have their finite limits, as PyTorch's.
 double real_operation(operation op, double x, double y);
 double real_function(operation op, double x);
 

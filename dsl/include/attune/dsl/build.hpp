@@ -295,9 +295,10 @@ inline constexpr ir_builder built = [] {
                   "length)");
     constexpr bool returns =
         list.sound() && masked_pairs_return({list.nodes.data(), static_cast<std::size_t>(list.node_count)});
-    static_assert(!returns,
-                  "attune: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max "
-                  "with a number are finite at -infinity; mask last: softmax(mask(softcap(30, scores), causal))");
+    static_assert(
+        !returns,
+        "attune: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max "
+        "with a number are finite at -infinity; mask last: softmax(mask(softcap(30, scores), causal))");
     return list;
 }();
 
