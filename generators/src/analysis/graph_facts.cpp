@@ -1,5 +1,7 @@
 #include "analysis/graph_facts.hpp"
 
+#include "analysis/infinities.hpp"
+
 #include <attune/ir/recurrence.hpp>
 
 #include <algorithm>
@@ -32,9 +34,9 @@ std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph) {
     std::string no_decode = decode_unsupported_reason(graph, core);
     std::optional<gradient_plan> gradient;
     if (core.makes(kind::gradient)) gradient = gradient_plan_of(graph, depends);
-    return std::make_shared<const graph_facts>(graph_facts{graph, std::move(depends), std::move(core), hides,
-                                                           std::move(no_decode), std::move(gradient),
-                                                           of_query_heads(graph)});
+    return std::make_shared<const graph_facts>(
+        graph_facts{graph, std::move(depends), std::move(core), hides, std::move(no_decode), std::move(gradient),
+                    of_query_heads(graph), magnitudes(graph), wrapping_of(graph), makers_of_infinity(graph)});
 }
 
 }  // namespace attune::generators::inline analysis

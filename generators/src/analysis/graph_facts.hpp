@@ -1,5 +1,6 @@
 #pragma once
 #include "analysis/gradient_plan.hpp"
+#include "analysis/magnitudes.hpp"
 #include "analysis/mask_class.hpp"
 #include "analysis/plan.hpp"
 
@@ -19,6 +20,9 @@ struct graph_facts {
     std::string decode_unsupported_reason;  ///< why no kernel is made for decode; empty if one is
     std::optional<gradient_plan> gradient;  ///< if it makes gradients
     std::vector<bool> of_query_heads;       ///< whether a node needs the query head, one for each
+    std::vector<double> magnitudes;         ///< of integers, one for each node
+    wrapping wraps{};                       ///< which integers may leave i32
+    std::vector<bool> makes_infinity;       ///< makers_of_infinity, one for each node
 };
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.

@@ -21,6 +21,12 @@ linear operator*(const linear& a, std::int64_t factor) {
     return result;
 }
 
+double magnitude_of(const linear& sum, const std::vector<double>& of_nodes) {
+    double result = std::abs(static_cast<double>(sum.constant));
+    for (const auto& [node, factor] : sum.terms) result += std::abs(static_cast<double>(factor)) * of_nodes[node];
+    return result;
+}
+
 std::strong_ordering formula::operator<=>(const formula& other) const {
     if (const auto c = what <=> other.what; c != 0) return c;
     if (const auto c = negated <=> other.negated; c != 0) return c;
@@ -81,6 +87,7 @@ formula operator||(const formula& a, const formula& b) { return joined(formula::
 
 formula operator!(const formula& a) {
     formula result = a;
+    if (!a.exact.empty()) result.negated = !a.negated;
     switch (a.what) {
         case formula::is::positive: result.sum = a.sum * -1 + 1; break;
         case formula::is::zero: result.what = formula::is::nonzero; break;
@@ -108,10 +115,11 @@ dependence depends_on(const formula& f, const std::vector<dependence>& depends) 
     return result;
 }
 
-linear formula_reader::sum(int number) const {
+linear formula_reader::sum(int number, std::vector<linear>* exact) const {
     const instruction& node = graph_.nodes[number];
-    const auto argument = [&](int i) { return sum(node.arguments[i]); };
+    const auto argument = [&](int i) { return sum(node.arguments[i], exact); };
     const linear itself{{{number, 1}}};
+    if (wraps_.here[number] && exact == nullptr) return itself;
     linear result = itself;
     if (node.op == operation::constant) return {{}, node.integer};
     if (node.op == operation::negate) result = argument(0) * -1;
@@ -127,7 +135,9 @@ linear formula_reader::sum(int number) const {
     if (node.op == operation::shift_left)
         if (const linear by = argument(1); by.terms.empty())
             result = argument(0) * (std::int64_t{1} << (by.constant & 31));
-    return is_small(result) ? result : itself;  // which is always right
+    if (!is_small(result)) return itself;  // which is always right
+    if (wraps_.here[number] && result != itself) exact->push_back(result);
+    return result;
 }
 
 /// Cases of one term that depends on query and key alike: exact, where its range would have forgotten what the other
@@ -230,7 +240,16 @@ formula formula_reader::condition(int number) {
     }
     if (family_of(node.op) != family::comparison || !is_integer()) return itself;
     const comparison_rule& as = comparisons[node.op];
-    return compare(as.what, more(as.larger) + as.plus, most_splits);
+    if (!wraps_.below[node.arguments[0]] && !wraps_.below[node.arguments[1]])
+        return compare(as.what, more(as.larger) + as.plus, most_splits);
+    formula result;
+    const linear larger = sum(node.arguments[as.larger], &result.exact),
+                 smaller = sum(node.arguments[1 - as.larger], &result.exact);
+    const linear difference = larger - smaller + as.plus;
+    if (difference.terms.empty()) return result.exact.empty() ? atom(as.what, difference) : itself;
+    result.what = as.what, result.sum = difference;
+    if (!result.exact.empty()) result.node = number;
+    return result;
 }
 
 /// Whether x and y are equal where a and b are.
@@ -251,6 +270,7 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
         return f.what == formula::is::positive || f.what == formula::is::zero || f.what == formula::is::nonzero;
     };
     const auto& equals = equation.sum.terms;
+    if (!equation.exact.empty() || !statement.exact.empty()) return {};
     if (equation.what != formula::is::zero || equation.sum.constant != 0 || equals.size() != 2 ||
         !is_comparison(statement))
         return {};
@@ -280,6 +300,12 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
 }
 
 formula formula_reader::visible(int number) {
+    const formula of_arguments = visible_by_arguments(number);
+    if (!makes_infinity_[number]) return of_arguments;
+    return of_arguments && formula{.what = formula::is::masked, .negated = true, .node = number};
+}
+
+formula formula_reader::visible_by_arguments(int number) {
     const instruction& node = graph_.nodes[number];
     const auto argument = [&](int i) { return visible(node.arguments[i]); };
     const auto by = [&](visibility rule) {

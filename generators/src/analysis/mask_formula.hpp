@@ -1,4 +1,6 @@
 #pragma once
+#include "analysis/infinities.hpp"
+#include "analysis/magnitudes.hpp"
 #include "analysis/plan.hpp"
 
 #include <compare>
@@ -22,6 +24,8 @@ linear operator+(const linear& a, const linear& b);
 linear operator*(const linear& a, std::int64_t factor);
 inline linear operator-(const linear& a, const linear& b) { return a + b * -1; }
 inline linear operator+(const linear& a, std::int64_t constant) { return a + linear{{}, constant}; }
+/// The largest magnitude, of those of all nodes.
+double magnitude_of(const linear& sum, const std::vector<double>& of_nodes);
 
 /// A statement about a pair. Ordered, so that equal ones are found.
 struct formula {
@@ -39,6 +43,9 @@ struct formula {
     int node{-1};
     linear sum{};
     std::vector<formula> parts{};
+    /// Of a comparison whose integers may wrap around: it is about `sum` where all of these are within i32; else it is
+    /// what the condition `node` says, `negated` or not.
+    std::vector<linear> exact{};
 
     std::strong_ordering operator<=>(const formula&) const;
     bool operator==(const formula& other) const { return (*this <=> other) == 0; }
@@ -56,23 +63,29 @@ dependence depends_on(const linear& sum, const std::vector<dependence>& depends)
 /// Reads conditions and scores of a graph as formulas.
 class formula_reader {
 public:
-    formula_reader(const graph_ir& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
+    formula_reader(const graph_ir& graph, const std::vector<dependence>& depends)
+        : graph_(graph), depends_(depends), wraps_(wrapping_of(graph)), makes_infinity_(makers_of_infinity(graph)) {}
 
     formula condition(int node);
     /// Whether a real is not -infinity.
     formula visible(int node);
-    linear sum(int node) const;
+    /// An integer that may wrap around is itself; with `exact` it is the sum that it is as long as it does not, and
+    /// that sum is added to the list.
+    linear sum(int node, std::vector<linear>* exact = nullptr) const;
 
     /// Simplifies `statement` under the assumption of `equation` (a == b). Empty if nothing changes.
     std::optional<formula> given(const formula& equation, const formula& statement) const;
 
 private:
+    formula visible_by_arguments(int node);
     bool alike(int x, int y, int a, int b) const;
     formula compare(formula::is what, const linear& sum, int splits);
     bool split(const linear& sum, int splits, formula& result);
 
     const graph_ir& graph_;
     const std::vector<dependence>& depends_;
+    wrapping wraps_;
+    std::vector<bool> makes_infinity_;
 };
 
 }  // namespace attune::generators::inline analysis

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace attune::generators::inline block_mask {
 using namespace Halide;
@@ -159,9 +161,10 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
     }
     for (const formula& f : of_pairs) result = both(result, may_literal(f, in));
 
-    const auto compare = [&](formula::is what, const linear& sum) {
+    const auto compare = [&](const formula& a, const formula& b, formula::is what, const linear& sum) {
         pointwise here = at(0, 0);
-        result = both(result, holds({.what = what, .sum = sum}, here, known_));
+        const Expr holds_of_sum = holds({.what = what, .sum = sum}, here, known_);
+        result = both(result, either(either(may_wrap(a), may_wrap(b)), holds_of_sum));
     };
     const auto is_fixed = [&](const linear& sum) { return is_uniform(generators::depends_on(sum, known_.depends)); };
     bool by_queries = false, by_keys = false;
@@ -172,10 +175,10 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
             const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
             const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
             if (is_fixed(sum))
-                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive,
+                compare(a, b, a_equal && b_equal ? formula::is::zero : formula::is::positive,
                         !a_equal && !b_equal ? sum + -1 : sum);
             else if (is_fixed(difference) && (a_equal || b_equal))
-                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive,
+                compare(a, b, a_equal && b_equal ? formula::is::zero : formula::is::positive,
                         a_equal ? difference * -1 : difference);
             if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty())
                 continue;
@@ -205,10 +208,25 @@ Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& i
         if (!of.of_both.terms.empty()) continue;
         const Expr value = value_of((by_queries ? of.of_query : of.of_key) + of.uniform, here, known_);
         const interval other = of_side((by_queries ? of.of_key : of.of_query) * -1, !by_queries, in);
-        result = result &&
-                 (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
+        const Expr may =
+            f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may;
+        result = result && either(may_wrap(f), may);
     }
     return is_set(maximum(row, byte(result), "any_row"));
+}
+
+/// Whether, over the tile, some integer of a comparison may wrap around, so that its sum does not say what it decides.
+Expr block_mask::may_wrap(const formula& f) {
+    const auto end = [](std::int64_t number) { return Internal::make_const(Int(64), number); };
+    Expr result = no();
+    for (const linear& exact : f.exact) {
+        const interval x = range(exact, whole_);
+        if (!x.lo.defined() || !x.hi.defined()) return yes();
+        const Expr stays = cast<std::int64_t>(x.lo) >= end(std::numeric_limits<std::int32_t>::min()) &&
+                           cast<std::int64_t>(x.hi) <= end(std::numeric_limits<std::int32_t>::max());
+        result = either(result, !stays);
+    }
+    return result;
 }
 
 /// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
@@ -223,15 +241,23 @@ bool tile_mask::clip(const formula& f, side& of, bool of_queries) {
     if (times > 1024 || (f.what == formula::is::zero && times != 1)) return false;
     // factor * position + rest >= 1, or == 0
     Expr rest = uniform(its.uniform, times * longest);
-    if (rest.type().bits() == 64)
-        rest = cast<int>(clamp(rest, Expr(-(std::int64_t{1} << 30)), Expr(std::int64_t{1} << 30)));
+    const bool is_large =
+        !is_cut(its.uniform, times * longest) && magnitude_of(its.uniform, known_.magnitudes) > largest_int / 2;
+    if (is_large) rest = cast<std::int64_t>(rest);
+    const auto bound = [](const Expr& x) {  // no position is beyond it
+        const Expr far = Internal::make_const(x.type(), 1 << 30);
+        return x.type() == Int(32) ? x : cast<int>(clamp(x, -far, far));
+    };
+    const Expr wraps = may_wrap(f);
+    const auto first = [&](const Expr& at) { of.first = select(wraps, of.first, max(of.first, bound(at))); };
+    const auto last = [&](const Expr& at) { of.last = select(wraps, of.last, min(of.last, bound(at))); };
     if (f.what == formula::is::zero) {
         const Expr only = factor > 0 ? -rest : rest;
-        of.first = max(of.first, only), of.last = min(of.last, only);
+        first(only), last(only);
     } else if (factor > 0) {
-        of.first = max(of.first, times == 1 ? 1 - rest : (times - rest) / times);
+        first(times == 1 ? 1 - rest : (times - rest) / times);
     } else {
-        of.last = min(of.last, times == 1 ? rest - 1 : (rest - 1) / times);
+        last(times == 1 ? rest - 1 : (rest - 1) / times);
     }
     return true;
 }
@@ -267,7 +293,7 @@ Expr tile_mask::may_literal(const formula& f, const sides& in) {
         case formula::is::zero:
         case formula::is::nonzero: break;
     }
-    return may_compare(f, in);
+    return either(may_wrap(f), may_compare(f, in));
 }
 
 /// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
@@ -293,7 +319,8 @@ Expr tile_mask::may_compare(const formula& f, const sides& in) {
     if (!its.uniform.terms.empty() || its.uniform.constant != 0) {
         const auto size = [&](const linear& sum) { return magnitude_of(sum, known_.magnitudes); };
         const double others = size(its.of_query) + size(its.of_key) + size(its.of_both);
-        const Expr constant = uniform(its.uniform, others);
+        Expr constant = uniform(its.uniform, others);
+        if (!is_cut(its.uniform, others) && size(its.uniform) > largest_int / 2) constant = cast<int64_t>(constant);
         const bool fits = others <= largest_int / 4 && size(its.uniform) <= largest_int / 4;
         const auto end = [&](const Expr& e) {
             return !e.defined()                          ? e

@@ -48,6 +48,7 @@ private:
     Halide::Expr may_compare(const formula& f, const sides& in);
     Halide::Expr may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries);
     bool clip(const formula& f, side& of, bool of_queries);
+    Halide::Expr may_wrap(const formula& f);
     void restrict(side& of, bool of_queries, std::vector<formula> statements);
 
     parts split(const linear& sum) const;
@@ -57,6 +58,7 @@ private:
     interval range(const linear& sum, const sides& in);
     interval range(int node, const sides& in);
     interval compute(int node, const sides& in);
+    interval of_operation(int node, const sides& in);
     interval enumerate(int node, const sides& in);
     interval reduce(int node);
     verdict any_of(int node);

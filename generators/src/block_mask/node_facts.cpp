@@ -71,6 +71,7 @@ constexpr by_operation<family::logic, rule> of_logic{
 
 std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends) {
     std::vector<direction> all;
+    const wrapping wraps = wrapping_of(graph);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
         const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : direction::constant; };
@@ -81,6 +82,7 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
             const dependence& on = depends[n];
             if (on.score || on.channel || (on.query && on.key)) return direction::none;
             if (!on.query && !on.key) return direction::constant;
+            if (wraps.here[n]) return direction::none;
             const operands its{of(0), of(1), argument(0), argument(1)};
             switch (family_of(node.op)) {
                 case family::terminal: return direction::up;  // q_idx and kv_idx: the others depend on neither
@@ -113,86 +115,6 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
     return result;
 }
 
-namespace {
-
-using bound = double (*)(double, double);
-constexpr bound first = [](double a, double) { return a; };
-constexpr bound anything = [](double, double) { return largest_int; };
-constexpr bound larger = [](double a, double b) { return std::max(a, b); };
-constexpr bound any_bits = [](double a, double b) { return 2 * std::max(a, b) + 1; };
-
-constexpr by_operation<family::arithmetic, bound> size_of_arithmetic{
-    {operation::negate, first},
-    {operation::absolute, first},
-    {operation::add, [](double a, double b) { return a + b; }},
-    {operation::subtract, [](double a, double b) { return a + b; }},
-    {operation::multiply, [](double a, double b) { return a * b; }},
-    {operation::divide, first},
-    {operation::remainder, [](double, double b) { return b; }},
-    {operation::minimum, larger},
-    {operation::maximum, larger}};
-constexpr by_operation<family::bits, bound> size_of_bits{{operation::bit_and, any_bits},
-                                                         {operation::bit_or, any_bits},
-                                                         {operation::bit_xor, any_bits},
-                                                         {operation::shift_left, anything},
-                                                         {operation::shift_right, first}};
-
-double size_of_terminal(const instruction& node) {
-    if (node.op == operation::constant) return std::abs(static_cast<double>(node.integer));
-    const bool passed = node.op == operation::scalar || node.op == operation::input;
-    return passed ? largest_int : longest;  // an index, a length
-}
-
-}  // namespace
-
-std::vector<double> magnitudes(const graph_ir& graph) {
-    std::vector<double> all;
-    for (const instruction& node : graph.nodes) {
-        const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : 0.0; };
-        const auto argument = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
-        const auto decide = [&] {
-            switch (family_of(node.op)) {
-                case family::terminal: return size_of_terminal(node);
-                case family::tensors: {
-                    if (node.op == operation::extent) return longest;
-                    if (node.op != operation::load || argument(0).op != operation::input) break;
-                    const element_type element = graph.inputs[argument(0).input].element;
-                    return bytes_of(element) == 1 ? 255.0 : largest_int;
-                }
-                case family::conversion:
-                    if (node.op == operation::to_integer && argument(0).kind == kind::condition) return 1.0;
-                    break;
-                case family::sums:
-                    if (node.op == operation::sum && (argument(2).kind == kind::condition || of(2) == 1))
-                        return longest;
-                    break;
-                case family::arithmetic: return size_of_arithmetic[node.op](of(0), of(1));
-                case family::bits: return size_of_bits[node.op](of(0), of(1));
-                case family::selection:
-                    if (node.op == operation::where) return std::max(of(1), of(2));
-                    break;
-                case family::function:  // what has no small numbers
-                case family::function_of_two:
-                case family::classification:
-                case family::comparison:
-                case family::logic:
-                case family::random:
-                case family::attention:
-                case family::recurrent: break;
-            }
-            return largest_int;
-        };
-        all.push_back(std::min(decide(), largest_int));
-    }
-    return all;
-}
-
-double magnitude_of(const linear& sum, const std::vector<double>& of_nodes) {
-    double result = std::abs(static_cast<double>(sum.constant));
-    for (const auto& [node, factor] : sum.terms) result += std::abs(static_cast<double>(factor)) * of_nodes[node];
-    return result;
-}
-
 std::vector<bool> reduces(const graph_ir& graph) {
     std::vector<bool> all;
     for (const instruction& node : graph.nodes) {
@@ -218,6 +140,7 @@ Expr value_of(const linear& sum, pointwise& here, const facts& known) {
 }
 
 Expr holds(const formula& f, pointwise& here, const facts& known) {
+    if (!f.exact.empty()) return f.negated ? !here.condition(f.node) : here.condition(f.node);
     switch (f.what) {
         case formula::is::positive: return value_of(f.sum, here, known) >= 1;
         case formula::is::zero: return value_of(f.sum, here, known) == 0;

@@ -12,12 +12,6 @@ enum class direction : std::uint8_t { constant, up, down, either, none };
 std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends);
 direction direction_of(const linear& sum, const std::vector<direction>& of_nodes);
 
-constexpr double largest_int = 2147483648.0, longest = 268435456.0;  ///< no tensor has more queries or keys
-
-/// The largest magnitude that an i32 node can have, one for each node.
-std::vector<double> magnitudes(const graph_ir& graph);
-double magnitude_of(const linear& sum, const std::vector<double>& of_nodes);
-
 /// Whether a node contains a sum or an any, one for each node.
 std::vector<bool> reduces(const graph_ir& graph);
 
@@ -27,10 +21,12 @@ struct facts {
         : depends(std::move(its)),
           directions(generators::directions(graph, depends)),
           magnitudes(generators::magnitudes(graph)),
+          wraps(wrapping_of(graph)),
           reduces(generators::reduces(graph)) {}
     std::vector<dependence> depends;
     std::vector<direction> directions;
     std::vector<double> magnitudes;
+    wrapping wraps;
     std::vector<bool> reduces;
 };
 

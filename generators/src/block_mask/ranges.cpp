@@ -1,6 +1,6 @@
 #include "block_mask/block_mask.hpp"
+#include "block_mask/function_ranges.hpp"
 
-#include "expr/functions.hpp"
 #include "expr/math.hpp"
 
 #include <algorithm>
@@ -32,70 +32,6 @@ constexpr by_operation<family::bits, of_two> of_bits{{operation::bit_and, bit_an
                                                      {operation::bit_xor, bit_or},
                                                      {operation::shift_left, shift_left},
                                                      {operation::shift_right, shift_right}};
-
-/// What a function's values are, whatever its argument is, and whether they rise with it, wherever it is defined.
-enum class course : std::uint8_t { any, rising, in_steps };
-struct limits {
-    std::optional<float> low, high;
-    course goes = course::any;
-};
-constexpr limits from_minus_one_to_one{-1.00001f, 1.00001f};
-constexpr by_operation<family::function, limits> of_functions{{operation::exp, {0.0f, {}, course::rising}},
-                                                              {operation::exp2, {0.0f, {}, course::rising}},
-                                                              {operation::expm1, {-1.00001f, {}, course::rising}},
-                                                              {operation::tanh, from_minus_one_to_one},
-                                                              {operation::erf, from_minus_one_to_one},
-                                                              {operation::sigmoid, {0.0f, 1.00001f, course::rising}},
-                                                              {operation::sin, from_minus_one_to_one},
-                                                              {operation::cos, from_minus_one_to_one},
-                                                              {operation::tan, {}},
-                                                              {operation::asin, {-1.5708f, 1.5708f}},
-                                                              {operation::acos, {-0.00001f, 3.1416f}},
-                                                              {operation::atan, {-1.5708f, 1.5708f, course::rising}},
-                                                              {operation::sinh, {{}, {}, course::rising}},
-                                                              {operation::cosh, {0.99999f, {}}},
-                                                              {operation::floor, {{}, {}, course::in_steps}},
-                                                              {operation::round, {{}, {}, course::in_steps}},
-                                                              {operation::trunc, {{}, {}, course::in_steps}},
-                                                              {operation::sign, {-1.0f, 1.0f, course::in_steps}},
-                                                              {operation::log, {}},  // may be of nothing
-                                                              {operation::log2, {}},
-                                                              {operation::log1p, {}},
-                                                              {operation::sqrt, {}},
-                                                              {operation::rsqrt, {}}};
-
-interval function_range(operation op, const interval& x) {
-    const auto& [low, high, goes] = of_functions[op];
-    const auto end = [&](const Expr& of, std::optional<float> otherwise, bool upwards) {
-        const Expr known = otherwise ? Expr(*otherwise) : Expr();
-        if (goes == course::any || !of.defined()) return known;
-        const Expr value = function_value(op, of);
-        if (goes == course::in_steps) return value;
-        const Expr slack = abs(value) * (1.0f / (1 << 19)) + 1e-37f;
-        const Expr beyond = upwards ? value + slack : value - slack;
-        return !otherwise ? beyond : upwards ? min(beyond, known) : max(beyond, known);
-    };
-    interval result{end(x.lo, low, false), end(x.hi, high, true), x.masked};
-    if (const auto limit = limit_of(op)) {
-        result.masked = never();
-        if (result.lo.defined() && !is_const_zero(x.masked.may))
-            result.lo = select(x.masked.may, min(result.lo, static_cast<float>(*limit)), result.lo);
-    }
-    return result;
-}
-
-constexpr by_operation<family::function_of_two, of_two> of_two_reals{
-    {operation::atan2,
-     [](const interval& a, const interval& b) { return interval{-3.1416f, 3.1416f, a.masked || b.masked}; }},
-    {operation::pow, [](const interval& a, const interval& b) { return interval{{}, {}, a.masked || b.masked}; }},
-    {operation::fmod, [](const interval& a, const interval& b) {
-         // No larger than either, and of the sign of the first.
-         const interval x = absolute(a), y = absolute(b);
-         const verdict masked = a.masked || b.masked;
-         if (!x.hi.defined() || !y.hi.defined()) return interval{{}, {}, masked};
-         const Expr most = min(x.hi, y.hi);
-         return interval{select(a.lo >= 0.0f, 0.0f, -most), select(a.hi <= 0.0f, 0.0f, most), masked};
-     }}};
 
 struct comparison_rule {
     verdict (*is)(const interval&, const interval&);
@@ -193,6 +129,7 @@ interval tile_mask::range(int number, const sides& in) {
         const quantity x = at(0, 0)(number);
         interval one = point(x.value);
         if (x.masked.defined()) one.masked = {x.masked, x.masked};
+        if (x.value.type().is_float() && !is_const(x.value)) one.nan = holds_nan(x.value);
         return one;
     }
     if (node.kind == kind::integer) {
@@ -205,9 +142,31 @@ interval tile_mask::range(int number, const sides& in) {
     return compute(number, in);
 }
 
+namespace {
+
+/// Wide enough for what arithmetic makes of two i32.
+interval in_i64(const interval& a) {
+    const auto end = [](const Expr& e) { return e.defined() ? cast<std::int64_t>(e) : e; };
+    return {end(a.lo), end(a.hi)};
+}
+
+}  // namespace
+
 interval tile_mask::compute(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
-    if (about(node.op).interval == interval_rule::open) return {};
+    interval result;
+    if (about(node.op).interval != interval_rule::open) result = of_operation(number, in);
+    const bool is_integer = node.kind == kind::integer, is_real = !is_integer && node.kind != kind::condition;
+    if (is_real && !result.lo.defined() && !result.hi.defined()) result.nan = yes();
+    if (is_integer && known_.wraps.here[number]) return within_i32(result);
+    const bool taken = node.op == operation::negate || node.op == operation::subtract;
+    if (taken && request_.facts->makes_infinity[number]) result.masked.may = yes();
+    if (node.op == operation::divide && is_real && !result.lo.defined()) result.masked.may = yes();
+    return result;
+}
+
+interval tile_mask::of_operation(int number, const sides& in) {
+    const instruction& node = request_.graph().nodes[number];
     const auto argument = [&](int i) { return i < node.argument_count ? range(node.arguments[i], in) : interval{}; };
     switch (family_of(node.op)) {
         case family::conversion: {
@@ -218,7 +177,11 @@ interval tile_mask::compute(int number, const sides& in) {
             if (to_reals) return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
             return {select(v.must, 1, 0), select(v.may, 1, 0)};
         }
-        case family::arithmetic: return of_arithmetic[node.op](argument(0), argument(1));
+        case family::arithmetic: {
+            interval a = argument(0), b = argument(1);
+            if (known_.wraps.here[number]) a = in_i64(a), b = in_i64(b);
+            return of_arithmetic[node.op](a, b);
+        }
         case family::bits: return of_bits[node.op](argument(0), argument(1));
         case family::selection: return choose(decide(node.arguments[0]), argument(1), argument(2));
         case family::attention: {  // a mask
@@ -227,7 +190,7 @@ interval tile_mask::compute(int number, const sides& in) {
             return masked;
         }
         case family::function: return function_range(node.op, argument(0));
-        case family::function_of_two: return of_two_reals[node.op](argument(0), argument(1));
+        case family::function_of_two: return function_range(node.op, argument(0), argument(1));
         case family::tensors: return enumerate(number, in);
         case family::sums: return node.op == operation::sum ? reduce(number) : interval{{}, {}, verdict{}};
         case family::terminal:
@@ -251,12 +214,15 @@ interval tile_mask::reduce(int number) {
         return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr();
     };
     interval result{total(x.lo), total(x.hi)};
+    if (node.kind == kind::integer && known_.magnitudes[number] >= largest_int) result = within_i32(result);
     if (result.lo.defined() && result.hi.defined() && result.lo.type().is_float()) {  // in any order
         const Expr slack = sum(each, max(abs(x.lo), abs(x.hi)), "slack") * (1.0f / (1 << 11));
         result = {result.lo - slack, result.hi + slack};
     }
     const auto any = [&](const Expr& c) { return is_const(c) ? c : is_set(maximum(each, byte(c), "any_hidden")); };
     result.masked = {any(x.masked.may), any(x.masked.must)};
+    result.nan = any(x.nan);
+    for (const Expr& end : {result.lo, result.hi}) result.nan = either(result.nan, is_not_finite(end));
     return result;
 }
 
@@ -312,7 +278,8 @@ interval tile_mask::enumerate(int number, const sides& in) {
             of_each_query = true;
             continue;
         }
-        const interval positions = width(index) <= most ? range(index, in) : interval{};
+        const bool is_known = width(index) <= most && !known_.wraps.here[index];
+        const interval positions = is_known ? range(index, in) : interval{};
         if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
         if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; }))
             varying.push_back({index, positions}), places.emplace_back(0, is_choice ? int(width(index)) : most);
@@ -342,8 +309,14 @@ interval tile_mask::enumerate(int number, const sides& in) {
     const Type type = node.kind == kind::integer ? Int(64) : Float(32);
     const Expr value = cast(type, x.value),
                far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
-    interval result{select(few, minimum(each_place, value, "least"), -far),
-                    select(few, maximum(each_place, value, "most"), far), never()};
+    Expr lower = value, upper = value, nan = no();
+    if (type.is_float()) {  // bounds leave out NaN, which Halide's minimum and maximum may keep
+        const Expr is_nan = holds_nan(value);
+        lower = choose_whole(is_nan, far, value), upper = choose_whole(is_nan, -far, value);
+        nan = !few || is_set(maximum(each_place, byte(is_nan), "any_nan"));
+    }
+    interval result{select(few, minimum(each_place, lower, "least"), -far), select(few, maximum(each_place, upper, "most"), far),
+                    never(), nan};
     if (x.masked.defined())
         result.masked = {!few || maximum(each_place, byte(x.masked), "any_hidden") == one,
                          few && minimum(each_place, byte(x.masked), "all_hidden") != none};
@@ -357,7 +330,7 @@ int tile_mask::few_valued_index(int number) const {
     for (int i = 0; i < node.argument_count; ++i) {
         const int argument = node.arguments[i];
         const bool is_index = node.op == operation::load && i > 0 && is_one_sided(known_.depends[argument]);
-        if (is_index && width(argument) <= most_places) return argument;
+        if (is_index && width(argument) <= most_places && !known_.wraps.here[argument]) return argument;
         if (const int below = few_valued_index(argument); below >= 0) return below;
     }
     return -1;

@@ -1,5 +1,7 @@
 #include "block_mask/tile_extrema.hpp"
 
+#include "expr/math.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -14,6 +16,13 @@ std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
     const Expr far = type.bits() == 64 ? Internal::make_const(type, std::int64_t{1} << 62) : Expr(1 << 30);
     if (type.bits() == 32 && magnitude > largest_int / 2) return {type.min(), type.max()};
     return {-far, far};
+}
+
+/// A value as its tile's lower and its upper bound. Of NaN the former is -infinity, by which `find` knows it.
+std::pair<Expr, Expr> bounding(const Expr& value, const Expr& low) {
+    if (!value.type().is_float()) return {value, value};
+    const Expr is_nan = holds_nan(value);
+    return {or_negative_infinity(!is_nan, value), select(is_nan, low, value)};
 }
 
 /// A table in memory, for a GPU a tile a thread. Its loops are not cut where clamps begin and end: of a formula that
@@ -72,7 +81,6 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     const Expr masked = x.masked.defined() ? x.masked : Internal::const_false();
     const auto [low, far] = beyond(x.value.type(), is_sum ? magnitude_of(wanted.sum, known_.magnitudes) : 0);
     const bool hides = x.masked.defined();
-
     // Smallest, largest, any masked, all masked; of every eighth position, then of all.
     Func partials("partials"), &extremes = result.extremes;
     std::vector<Var> inner = axes;
@@ -83,8 +91,9 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (hides) initial.insert(initial.end(), {zero, one});
     partials(inner) = Tuple(initial);
     const FuncRef so_far = partials(there);
-    std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)),
-                           max(so_far[1], select(counts && !masked, x.value, low))};
+    const auto [least, most] = bounding(x.value, low);
+    std::vector<Expr> next{min(so_far[0], select(counts && !masked, least, far)),
+                           max(so_far[1], select(counts && !masked, most, low))};
     if (hides) {
         next.push_back(max(so_far[2], select(counts && masked, one, zero)));
         next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
@@ -162,8 +171,10 @@ interval tile_tables::find(const key& wanted, const place& at) {
     if (found.by_head) where.push_back(at.h);
     if (found.by_batch) where.push_back(at.b);
     const FuncRef extremes = found.extremes(where);
-    if (found.extremes.outputs() == 2) return {extremes[0], extremes[1]};
-    return {extremes[0], extremes[1], {extremes[2] != cast<uint8_t>(0), extremes[3] != cast<uint8_t>(0)}};
+    const Expr least = extremes[0], most = extremes[1];
+    const Expr nan = least.type().is_float() ? is_negative_infinity(least) : no();
+    if (found.extremes.outputs() == 2) return {least, most, never(), nan};
+    return {least, most, {extremes[2] != cast<uint8_t>(0), extremes[3] != cast<uint8_t>(0)}, nan};
 }
 
 interval tile_tables::range(int node, const place& at) {

@@ -10,7 +10,7 @@ namespace {
 
 /// kv_idx >= q_idx + ..., or <=, where the rest is one number for all queries and heads of a batch element.
 bool moves_with_query(const formula& f, const graph_ir& graph, const std::vector<dependence>& depends) {
-    if (f.what != formula::is::positive) return false;
+    if (f.what != formula::is::positive || !f.exact.empty()) return false;
     std::int64_t of_query = 0, of_key = 0;
     for (const auto& [number, factor] : f.sum.terms) {
         const operation op = graph.nodes[number].op;

@@ -4,6 +4,7 @@
 #include "expr/math.hpp"
 
 #include <cmath>
+#include <cstdint>
 
 namespace attune::generators::inline expr {
 using namespace Halide;
@@ -77,12 +78,17 @@ constexpr by_operation<family::classification, rule_of_classes> classes{
 Expr function_value(operation op, const Expr& x) { return of_one[op].of(x); }
 
 /// A function of a constant is folded, so that rsqrt(depth) costs nothing.
-quantity function_of_one(operation op, const quantity& x, bool at_most_zero) {
+quantity function_of_one(operation op, const quantity& x, const known_of_argument& known) {
     const rule& how = of_one[op];
-    const auto of = op == operation::exp && at_most_zero ? exponential_of_nonpositive : how.of;
+    const auto of = op == operation::exp && known.at_most_zero ? exponential_of_nonpositive : how.of;
     const auto constant = as_const_float(x.value);
     const Expr value = constant ? Expr(static_cast<float>(how.of_constant(*constant))) : of(x.value);
     const auto limit = limit_of(op);
+    if (known.pole) {
+        const Expr at_pole = op == operation::log1p ? is_exactly(x.value, -1.0f)
+                                                    : (reinterpret<std::uint32_t>(x.value) << 1) == Expr(0u);
+        return {select(at_pole, 0.0f, value), either(x.masked, at_pole)};
+    }
     if (!limit) return {value, x.masked};
     if (!x.masked.defined()) return {value, {}};
     return {select(x.masked, static_cast<float>(*limit), value), {}, *limit == 0 ? x.masked : Expr()};

@@ -4,8 +4,11 @@
 /// Functions of reals as kernels compute them, by the table of operations.
 namespace attune::generators::inline expr {
 
-/// `at_most_zero`: whether x is known to be 0 or less.
-quantity function_of_one(operation op, const quantity& x, bool at_most_zero);
+struct known_of_argument {
+    bool at_most_zero{};
+    bool pole{};  ///< a logarithm's argument may be where that is -infinity
+};
+quantity function_of_one(operation op, const quantity& x, const known_of_argument& known);
 quantity function_of_two(operation op, const quantity& x, const quantity& y);
 quantity classified(operation op, const quantity& x);
 

@@ -2,6 +2,10 @@
 
 #include "expr/math.hpp"
 
+#include <cstdint>
+#include <limits>
+#include <utility>
+
 namespace attune::generators::inline expr {
 using namespace Halide;
 
@@ -25,15 +29,23 @@ const auto larger = [](const Expr& a, const Expr& b) { return max(a, b); };
 interval widened(interval a, const Expr& scale) {
     if (!a.lo.defined() || !a.hi.defined() || !a.lo.type().is_float()) return a;
     const Expr slack = abs(scale) * (1.0f / (1 << 21));
-    return {a.lo - slack, a.hi + slack, a.masked};
+    return {a.lo - slack, a.hi + slack, a.masked, a.nan};
 }
 Expr magnitude(const interval& a) { return max(abs(a.lo), abs(a.hi)); }
 bool bounded(const interval& a) { return a.lo.defined() && a.hi.defined(); }
 
-interval unknown(const interval& a, const interval& b) { return {{}, {}, a.masked || b.masked}; }
+interval unknown(const interval& a, const interval& b) { return {{}, {}, a.masked || b.masked, either(a.nan, b.nan)}; }
 
 interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d, const verdict& masked) {
     return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d)), masked};
+}
+
+/// What arithmetic makes of two ranges, of which an infinite one may make NaN.
+interval made_of(interval result, const interval& a, const interval& b) {
+    result.nan = either(a.nan, b.nan);
+    for (const interval* each : {&a, &b, &std::as_const(result)})
+        for (const Expr& end : {each->lo, each->hi}) result.nan = either(result.nan, is_not_finite(end));
+    return result;
 }
 
 }  // namespace
@@ -56,21 +68,27 @@ verdict operator!(const verdict& a) { return {opposite(a.must), opposite(a.may)}
 verdict always() { return {yes(), yes()}; }
 verdict never() { return {no(), no()}; }
 
+Expr is_not_finite(const Expr& end) {
+    if (!end.defined() || !end.type().is_float() || as_const_float(end)) return no();
+    return (reinterpret<std::uint32_t>(end) & Expr(0x7fffffffu)) >= Expr(0x7f800000u);
+}
+
 interval point(const Expr& value) { return {value, value}; }
 
 interval negate(const interval& a) {
-    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked};
+    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked, a.nan};
 }
 
 interval absolute(const interval& a) {
-    if (!bounded(a)) return {{}, {}, a.masked};
+    if (!bounded(a)) return {{}, {}, a.masked, a.nan};
     const Expr zero = Internal::make_zero(a.lo.type());
-    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), a.masked};
+    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), a.masked, a.nan};
 }
 
 interval add(const interval& a, const interval& b) {
     interval sum{joined(a.lo, b.lo, plus), joined(a.hi, b.hi, plus), a.masked || b.masked};
-    return bounded(sum) && sum.lo.type().is_float() ? widened(sum, max(magnitude(a), magnitude(b))) : sum;
+    if (bounded(sum) && sum.lo.type().is_float()) sum = widened(sum, max(magnitude(a), magnitude(b)));
+    return made_of(sum, a, b);
 }
 
 interval subtract(const interval& a, const interval& b) { return add(a, negate(b)); }
@@ -91,7 +109,7 @@ interval multiply(const interval& a, const interval& b) {
     }
     const interval result =
         corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), masked);
-    return result.lo.type().is_float() ? widened(result, magnitude(result)) : result;
+    return made_of(result.lo.type().is_float() ? widened(result, magnitude(result)) : result, a, b);
 }
 
 interval divide(const interval& a, const interval& b) {
@@ -103,7 +121,9 @@ interval divide(const interval& a, const interval& b) {
         quotient = widened(quotient, magnitude(quotient));
         // Without a sign, the divisor may be as small as it likes. Infinities do not compute, so a bound below them.
         const Expr huge = 1e38f;
-        return {select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge), masked};
+        interval result = made_of({select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge), masked}, a, b);
+        result.nan = either(result.nan, !safe), result.masked.may = either(result.masked.may, !safe);
+        return result;
     }
     if (const auto divisor = as_const_int(b.lo); divisor && b.is_point() && *divisor > 0 && a.lo.type().bits() == 32)
         return {a.lo / b.lo, a.hi / b.lo, masked};
@@ -134,7 +154,7 @@ interval minimum(const interval& a, const interval& b) {
             !a.hi.defined()   ? b.hi
             : !b.hi.defined() ? a.hi
                               : joined(a.hi, b.hi, smaller),
-            a.masked || b.masked};
+            a.masked || b.masked, either(a.nan, b.nan)};
 }
 
 interval maximum(const interval& a, const interval& b) {
@@ -142,7 +162,7 @@ interval maximum(const interval& a, const interval& b) {
     const bool plain = is_const_zero(a.masked.may) && is_const_zero(b.masked.may);
     Expr lo = joined(a.lo, b.lo, smaller);
     if (plain) lo = !a.lo.defined() ? b.lo : !b.lo.defined() ? a.lo : joined(a.lo, b.lo, larger);
-    return {lo, joined(a.hi, b.hi, larger), a.masked && b.masked};
+    return {lo, joined(a.hi, b.hi, larger), a.masked && b.masked, either(a.nan, b.nan)};
 }
 
 interval bit_and(const interval& a, const interval& b) {
@@ -184,28 +204,52 @@ interval choose(const verdict& condition, const interval& if_true, const interva
     result.masked = (condition && if_true.masked) || (!condition && if_false.masked);
     // `x where c, y elsewhere` is also settled when both sides are.
     result.masked.must = either(result.masked.must, both(if_true.masked.must, if_false.masked.must));
+    result.nan = either(both(condition.may, if_true.nan), both(opposite(condition.must), if_false.nan));
     return result;
 }
 
 interval to_real(const interval& a) {
     const auto real = [](const Expr& e) { return e.defined() ? cast<float>(e) : Expr(); };
-    return {real(a.lo), real(a.hi), a.masked};
+    return {real(a.lo), real(a.hi), a.masked, a.nan};
 }
+
+interval within_i32(const interval& exact) {
+    const Expr least = Internal::make_const(Int(64), std::numeric_limits<std::int32_t>::min()),
+               most = Internal::make_const(Int(64), std::numeric_limits<std::int32_t>::max());
+    if (!bounded(exact)) return {least, most};
+    const Expr lo = cast<std::int64_t>(exact.lo), hi = cast<std::int64_t>(exact.hi);
+    const Expr stays = lo >= least && hi <= most;
+    return {select(stays, lo, least), select(stays, hi, most)};
+}
+
+namespace {
+
+/// By the ends. An end that is NaN says nothing, and no comparison holds of a value that is.
+verdict decided(const interval& a, const interval& b, const Expr& may, const Expr& must) {
+    return {either(may, either(a.masked.may, b.masked.may)),
+            both(must, both(opposite(either(a.nan, b.nan)), both(opposite(a.masked.may), opposite(b.masked.may))))};
+}
+
+}  // namespace
 
 verdict less(const interval& a, const interval& b) {
     verdict v;
-    if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) < alike(b.hi, a.lo);
-    if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) < alike(b.lo, a.hi);
-    return {either(v.may, either(a.masked.may, b.masked.may)),
-            both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
+    if (a.lo.defined() && b.hi.defined()) {
+        const Expr x = alike(a.lo, b.hi), y = alike(b.hi, a.lo);
+        v.may = x.type().is_float() ? opposite(is_less_equal(y, x)) : x < y;
+    }
+    if (a.hi.defined() && b.lo.defined()) v.must = is_less(alike(a.hi, b.lo), alike(b.lo, a.hi));
+    return decided(a, b, v.may, v.must);
 }
 
 verdict less_equal(const interval& a, const interval& b) {
     verdict v;
-    if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) <= alike(b.hi, a.lo);
-    if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) <= alike(b.lo, a.hi);
-    return {either(v.may, either(a.masked.may, b.masked.may)),
-            both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
+    if (a.lo.defined() && b.hi.defined()) {
+        const Expr x = alike(a.lo, b.hi), y = alike(b.hi, a.lo);
+        v.may = x.type().is_float() ? opposite(is_less(y, x)) : x <= y;
+    }
+    if (a.hi.defined() && b.lo.defined()) v.must = is_less_equal(alike(a.hi, b.lo), alike(b.lo, a.hi));
+    return decided(a, b, v.may, v.must);
 }
 
 verdict equal(const interval& a, const interval& b) { return less_equal(a, b) && less_equal(b, a); }

@@ -29,11 +29,15 @@ verdict operator!(const verdict& a);
 verdict always();
 verdict never();
 
+/// Whether an end of a real's bounds is an infinity or NaN, as a sum of infinities is.
+Halide::Expr is_not_finite(const Halide::Expr& end);
+
 /// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked` = standing for
-/// -infinity, which the bounds leave out.
+/// -infinity, which the bounds leave out, as they leave out NaN.
 struct interval {
     Halide::Expr lo, hi;
     verdict masked = never();
+    Halide::Expr nan = no();  ///< whether a value may be NaN
 
     bool is_point() const { return lo.defined() && lo.same_as(hi); }
 };
@@ -55,6 +59,8 @@ interval shift_left(const interval& a, const interval& b);
 interval shift_right(const interval& a, const interval& b);
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false);
 interval to_real(const interval& a);
+/// Of an i32 whose exact value this is: it wraps around, so whatever may leave i32 may be any.
+interval within_i32(const interval& exact);
 
 verdict less(const interval& a, const interval& b);
 verdict less_equal(const interval& a, const interval& b);

@@ -12,7 +12,8 @@ namespace {
 
 /// One operation that is done as it stands, NaN and rounding included. (strict_float would take in its arguments.)
 Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-    const Type type = op == Internal::Call::strict_lt ? Bool() : a.type();
+    const bool compares = op == Internal::Call::strict_lt || op == Internal::Call::strict_eq;
+    const Type type = compares ? Bool() : a.type();
     return Internal::Call::make(type, op, {a, b}, Internal::Call::PureIntrinsic);
 }
 
@@ -40,6 +41,26 @@ Expr smaller_of(const Expr& a, const Expr& b) {
     if (!a.type().is_float()) return min(a, b);
     if (is_const(a)) return at_most(b, a);
     return is_const(b) ? at_most(a, b) : select(holds_nan(b), b, at_most(a, b));
+}
+
+namespace {
+
+Expr compared(Internal::Call::IntrinsicOp strict, const Expr& a, const Expr& b, Expr (*plain)(Expr, Expr)) {
+    if (!a.type().is_float() || (is_const(a) && is_const(b))) return plain(a, b);
+    return strictly(strict, a, b);
+}
+
+}  // namespace
+
+Expr is_less(const Expr& a, const Expr& b) {
+    return compared(Internal::Call::strict_lt, a, b, [](Expr x, Expr y) { return x < y; });
+}
+/// Of vectors Halide makes strict_le of strict_lt turned round, which holds of NaN.
+Expr is_less_equal(const Expr& a, const Expr& b) {
+    return a.type().is_float() ? is_less(a, b) || is_equal(a, b) : a <= b;
+}
+Expr is_equal(const Expr& a, const Expr& b) {
+    return compared(Internal::Call::strict_eq, a, b, [](Expr x, Expr y) { return x == y; });
 }
 
 Expr exp2_of_nonpositive(const Expr& x) {
@@ -194,6 +215,17 @@ Expr remainder_down(const Expr& a, const Expr& b) {
     if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a % b;
     return select(b == 0, 0, a - divide_down(a, b) * b);
 }
+
+Expr wrapped(attune::operation op, const Expr& a, const Expr& b) {
+    const Expr x = reinterpret<std::uint32_t>(a), y = reinterpret<std::uint32_t>(b);
+    const auto made = [&]() -> Expr {
+        if (op == attune::operation::negate) return cast<std::uint32_t>(0) - x;
+        return op == attune::operation::add ? x + y : op == attune::operation::subtract ? x - y : x * y;
+    };
+    return reinterpret<std::int32_t>(made());
+}
+
+Expr as_ordered(const Expr& x) { return reinterpret<std::uint32_t>(x) ^ Expr(std::uint32_t{0x80000000}); }
 
 Expr as_limit(const Expr& x) { return x.type() == Int(32) ? clamp(x, -(1 << 30), 1 << 30) : x; }
 

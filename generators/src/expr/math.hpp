@@ -1,4 +1,6 @@
 #pragma once
+#include <attune/ir/graph_ir.hpp>
+
 #include <Halide.h>
 
 /// Arithmetic of the language as Halide expressions. Everything vectorises; nothing calls libm.
@@ -16,6 +18,12 @@ Halide::Expr at_most(const Halide::Expr& x, const Halide::Expr& limit);
 /// The larger or the smaller of two numbers of one type; NaN where either is.
 Halide::Expr larger_of(const Halide::Expr& a, const Halide::Expr& b);
 Halide::Expr smaller_of(const Halide::Expr& a, const Halide::Expr& b);
+
+/// Comparisons of two numbers of one type, false where either is NaN. Halide's own may be turned round as if there were
+/// no NaN; these stay as they stand.
+Halide::Expr is_less(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr is_less_equal(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr is_equal(const Halide::Expr& a, const Halide::Expr& b);
 
 /// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0. NaN stays NaN, here and below.
 Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
@@ -62,6 +70,13 @@ Halide::Expr divide_down(const Halide::Expr& a, const Halide::Expr& b);
 
 /// i32; the sign of b (-1 % 4 = 3), 0 where b is 0.
 Halide::Expr remainder_down(const Halide::Expr& a, const Halide::Expr& b);
+
+/// i32 arithmetic that wraps around, modulo 2^32: a negation (of a), a sum, a difference or a product. Compilers take
+/// it that i32 arithmetic does not overflow, and move terms across comparisons: these they leave where they stand.
+Halide::Expr wrapped(attune::operation op, const Halide::Expr& a, const Halide::Expr& b);
+
+/// An i32 as a u32 of the same order, which no compiler moves terms to or from.
+Halide::Expr as_ordered(const Halide::Expr& x);
 
 /// Word `k % 4` of Philox 4x32-10 with counter (k / 4, q, h, b), u32. (Salmon et al. 2011)
 Halide::Expr philox(const Halide::Expr& seed, const Halide::Expr& upper_half, const Halide::Expr& b,

@@ -1,12 +1,15 @@
 #include "expr/pointwise.hpp"
 
+#include "expr/comparisons.hpp"
 #include "expr/functions.hpp"
 #include "expr/math.hpp"
 
 #include <attune/ir/stores.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -66,39 +69,17 @@ bool is_of_last_bits(operation op) {
     return std::ranges::find(all, op) != std::end(all);
 }
 
-/// -infinity is below every number and equal to itself: p and q say where a and b stand for it.
-using of_masked = Expr (*)(const Expr& a, const Expr& p, const Expr& b, const Expr& q);
-struct comparison_rule {
-    of_two is;
-    of_masked is_where_masked;
-};
-constexpr of_masked less_where_masked = [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) {
-    return !q && (p || a < b);
-};
-constexpr of_masked less_equal_where_masked = [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) {
-    return p || (!q && a <= b);
-};
-constexpr by_operation<family::comparison, comparison_rule> comparisons{
-    {operation::equal,
-     {[](const Expr& a, const Expr& b) { return a == b; },
-      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return (p && q) || (!p && !q && a == b); }}},
-    {operation::not_equal,
-     {[](const Expr& a, const Expr& b) { return a != b; },
-      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return (p != q) || (!p && a != b); }}},
-    {operation::less, {[](const Expr& a, const Expr& b) { return a < b; }, less_where_masked}},
-    {operation::less_equal, {[](const Expr& a, const Expr& b) { return a <= b; }, less_equal_where_masked}},
-    {operation::greater,
-     {[](const Expr& a, const Expr& b) { return b < a; },
-      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return less_where_masked(b, q, a, p); }}},
-    {operation::greater_equal,
-     {[](const Expr& a, const Expr& b) { return b <= a; },
-      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return less_equal_where_masked(b, q, a, p); }}}};
+/// A number, masked also where a condition holds (undefined: nowhere).
+quantity unless(const Expr& condition, const quantity& x) {
+    if (!condition.defined()) return x;
+    return {select(condition, 0.0f, x.value), either(x.masked, condition), x.nothing};
+}
 
-quantity compare(operation op, const quantity& a, const quantity& b) {
-    const comparison_rule& rule = comparisons[op];
-    if (!a.masked.defined() && !b.masked.defined()) return {rule.is(a.value, b.value), {}};
-    const auto masked = [](const quantity& x) { return x.masked.defined() ? x.masked : Internal::const_false(); };
-    return {rule.is_where_masked(a.value, masked(a), b.value, masked(b)), {}};
+/// Whether a quotient of numbers is -infinity: of a number that is not 0 by a 0 of the other sign.
+Expr is_below_all(const Expr& a, const Expr& b) {
+    const auto bits = [](const Expr& x) { return reinterpret<std::uint32_t>(x); };
+    const Expr zero = cast<std::uint32_t>(0), sign = Expr(std::uint32_t{0x80000000});
+    return (bits(b) << 1) == zero && (bits(a) << 1) != zero && ((bits(a) ^ bits(b)) & sign) != zero && !holds_nan(a);
 }
 
 /// `where(c, s, -inf)` keeps s: only `masked` depends on the condition.
@@ -158,7 +139,7 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
         {operation::input, elsewhere},
         {operation::q_idx, elsewhere},
         {operation::kv_idx, elsewhere},
-        {operation::scalar, [](const pointwise& p, const instruction& n) -> Expr { return p.inputs_.scalar(n.input); }},
+        {operation::scalar, elsewhere},
         {operation::b, [](const pointwise& p, const instruction&) { return p.at_.b; }},
         {operation::h, [](const pointwise& p, const instruction&) { return p.at_.h; }},
         {operation::d_idx, [](const pointwise& p, const instruction&) { return p.at_.d; }},
@@ -178,12 +159,18 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
     // What is read stays inside the tensors; a pair beyond the lengths is masked or not written.
     if (node.op == operation::q_idx) return {as_index ? clamp(at_.q, 0, inputs_.query_length - 1) : at_.q, {}};
     if (node.op == operation::kv_idx) return {as_index ? clamp(at_.k, 0, max(at_.key_limit, 1) - 1) : at_.k, {}};
+    if (node.op == operation::scalar) {
+        const Expr number = inputs_.scalar(node.input);
+        return number.type().is_float() ? unless(is_negative_infinity(number), {number, {}}) : quantity{number, {}};
+    }
     if (node.op != operation::constant) refuse();
     if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
     if (node.kind == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
     if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
     if (node.number == 0 && keeps_nothing()) return {0.0f, {}, Internal::const_true()};
-    return {static_cast<float>(node.number), {}};
+    // A finite number is a number, even where the nearest f32 is none.
+    constexpr double most = std::numeric_limits<float>::max();
+    return {static_cast<float>(std::isinf(node.number) ? node.number : std::clamp(node.number, -most, most)), {}};
 }
 
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
@@ -193,10 +180,69 @@ quantity pointwise::divide(const instruction& node, const quantity& a, const qua
     // divide.
     const dependence &dividend = depends_[node.arguments[0]], &divisor = depends_[node.arguments[1]];
     const bool uniform = dividend.score && !divisor.query && !divisor.key && !divisor.score;
-    if (!uniform) return {a.value / b.value, masked};
+    if (!uniform)
+        return unless(makes_infinity(node) ? is_below_all(a.value, b.value) : Expr(), {a.value / b.value, masked});
     const auto constant = as_const_float(b.value);  // folded here: a tanh looks for constant factors
     return {a.value * (constant && *constant != 0 ? Expr(1.0f / static_cast<float>(*constant)) : 1.0f / b.value),
             masked};
+}
+
+bool pointwise::makes_infinity(const instruction& node) const {
+    return request_.facts->makes_infinity[number_of(node)];
+}
+
+/// Where an integer may leave i32 it wraps around; not where a tensor is read, which stays inside.
+bool pointwise::wraps(const instruction& node, bool as_index) const {
+    const bool is_exact = node.op == operation::negate || node.op == operation::add || node.op == operation::subtract ||
+                          node.op == operation::multiply;
+    return is_exact && !as_index && request_.facts->wraps.here[number_of(node)];
+}
+
+quantity pointwise::arithmetic(const instruction& node, const quantity& a, const quantity& b, bool as_index) {
+    if (node.op == operation::maximum) return larger(a, b);
+    if (wraps(node, as_index)) return {wrapped(node.op, a.value, b.value.defined() ? b.value : a.value), {}};
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const Expr nothing = keeps_nothing() ? nothing_of[node.op](a.nothing, b.nothing) : Expr();
+    if (node.op == operation::divide) return with_nothing(divide(node, a, b), nothing);
+    const quantity result{of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)};
+    const bool taken = (node.op == operation::negate || node.op == operation::subtract) && makes_infinity(node);
+    if (!taken) return with_nothing(result, nothing);
+    Expr below_all = is_exactly(node.op == operation::negate ? a.value : b.value, infinity);
+    // +infinity less +infinity is NaN. Of scores, which are products, that is left out: they would have to be looked
+    // at.
+    if (node.op == operation::subtract && node.kind == kind::real)
+        below_all = below_all && !holds_nan(a.value) && !is_exactly(a.value, infinity);
+    return with_nothing(unless(below_all, result), nothing);
+}
+
+/// Compilers move terms from one side of a comparison to the other, which must not overflow. Beside a number that is
+/// small, one that may be large is as good as +-2^30. Two that may be large are compared as u32 of the same order.
+void pointwise::guard(const instruction& node, quantity& a, quantity& b) const {
+    constexpr double far = largest_int / 2;
+    const graph_ir& graph = request_.graph();
+    if (graph.nodes[node.arguments[0]].kind != kind::integer) return;
+    const auto is = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
+    std::array<double, 2> size{};
+    for (const int i : {0, 1}) size[i] = request_.facts->magnitudes[node.arguments[i]];
+    for (const int i : {0, 1}) {  // a constant beyond all values is as good as the next one to them
+        const double next = size[1 - i] + 1;
+        if (is(i).op != operation::constant || size[i] <= next || next >= far) continue;
+        (i == 0 ? a : b).value = static_cast<int>(is(i).integer < 0 ? -next : next);
+        size[i] = next;
+    }
+    if (node.op == operation::equal || node.op == operation::not_equal) {
+        const auto is_far = [&](int i) { return is(i).op == operation::constant && size[i] > far; };
+        if (!is_far(0) && !is_far(1)) return;
+        a.value = as_ordered(a.value), b.value = as_ordered(b.value);
+        return;
+    }
+    if (size[0] < far || size[1] < far) {
+        const bool fits = size[0] + size[1] < largest_int;
+        for (const auto& [side, i] : {std::pair(&a, 0), std::pair(&b, 1)})
+            if (is_passed(is(i)) || (!fits && size[i] > far)) side->value = as_limit(side->value);
+    } else if (!is_passed(is(0)) || !is_passed(is(1))) {
+        a.value = as_ordered(a.value), b.value = as_ordered(b.value);
+    }
 }
 
 quantity pointwise::reduce(const instruction& node, bool as_index) {
@@ -207,7 +253,7 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
         const Expr some = extent > 0;
         if (node.op == operation::any) return {x.value && some, {}};
         if (node.op == operation::largest) return {x.value, x.masked.defined() ? x.masked || !some : !some};
-        if (x.value.type().is_int()) return {x.value * extent, {}};
+        if (x.value.type().is_int()) return {wrapped(operation::multiply, x.value, extent), {}};
         return {select(some, x.value * cast<float>(extent), 0.0f), x.masked.defined() ? x.masked && some : Expr()};
     }
     const RDom each(0, extent, "each_" + std::to_string(index));  // a name of its own: sums stand within sums
@@ -270,6 +316,8 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     if (of == family::sums) return reduce(node, as_index);
     if (of == family::random) return keep(node);
 
+    if (of == family::comparison)  // of integers that may wrap around, which places do not
+        for (const int side : {0, 1}) as_index = as_index && !request_.facts->wraps.below[node.arguments[side]];
     quantity a = evaluate(node.arguments[0], as_index), b, c;
     if (node.argument_count > 1) b = evaluate(node.arguments[1], as_index);
     if (node.argument_count > 2) c = evaluate(node.arguments[2], as_index);
@@ -278,13 +326,10 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             if (node.op != operation::to_real) return as_integer(a);
             if (const Expr real = real_of_packed(node); real.defined()) return {real, {}};
             return {cast<float>(a.value), a.masked};
-        case family::arithmetic:
-            if (node.op == operation::maximum) return larger(a, b);
-            return with_nothing(node.op == operation::divide
-                                    ? divide(node, a, b)
-                                    : quantity{of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)},
-                                keeps_nothing() ? nothing_of[node.op](a.nothing, b.nothing) : Expr());
-        case family::function: return function_of_one(node.op, a, is_at_most_zero(node.arguments[0]));
+        case family::arithmetic: return arithmetic(node, a, b, as_index);
+        case family::function:
+            return function_of_one(node.op, a,
+                                   {.at_most_zero = is_at_most_zero(node.arguments[0]), .pole = makes_infinity(node)});
         case family::function_of_two: return function_of_two(node.op, a, b);
         case family::classification: return classified(node.op, a);
         case family::bits: return {of_bits[node.op](a.value, b.value), {}};
@@ -294,12 +339,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             if (keeps_nothing()) chosen.nothing = nothing_of_choice(a.value, b, c);
             return chosen;
         }
-        case family::comparison:
-            for (const auto& [side, argument] : {std::pair(&a, 0), std::pair(&b, 1)})
-                if (node.op != operation::equal && node.op != operation::not_equal &&
-                    is_passed(request_.graph().nodes[node.arguments[argument]]))
-                    side->value = as_limit(side->value);
-            return compare(node.op, a, b);
+        case family::comparison: guard(node, a, b); return compare(node.op, a, b);
         case family::logic:
             if (node.op == operation::logical_not) return {!a.value, {}};
             return {node.op == operation::logical_and ? a.value && b.value : a.value || b.value, {}};

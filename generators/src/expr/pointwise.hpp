@@ -63,6 +63,11 @@ private:
     quantity reduce(const instruction& node, bool as_index);
     /// An integer as a real without a conversion; undefined where that takes no less.
     Halide::Expr real_of_packed(const instruction& conversion);
+    int number_of(const instruction& node) const { return static_cast<int>(&node - request_.graph().nodes.data()); }
+    bool makes_infinity(const instruction& node) const;
+    bool wraps(const instruction& node, bool as_index) const;
+    quantity arithmetic(const instruction& node, const quantity& a, const quantity& b, bool as_index);
+    void guard(const instruction& node, quantity& a, quantity& b) const;
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     bool keeps_nothing() const { return request_.facts->gradient.has_value(); }
     quantity terminal(const instruction& node, bool as_index);

@@ -97,7 +97,7 @@ std::string sentence_of(const block_reason& reason) {
 }
 
 std::vector<block_reason> block_reasons(const kernel_request& request) try {
-    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = *request.facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = *request.facts;
     if (!core.has_core()) return {};
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;

@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -319,4 +319,4 @@ std::string plans_json(std::span<const listed_kernel> kernels) {
     return all.dump(1) + "\n";
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -15,7 +15,8 @@ namespace {
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
-        const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = *request.facts;
+        const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] =
+            *request.facts;
         if (core.weights >= 0 && core.weights != core.statistic_node) ++further_tiles_;
         for (const int node : core.summed_weights)
             further_tiles_ += node != core.statistic_node && node != core.weights;
@@ -52,7 +53,7 @@ private:
 /// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each
 /// pair that a thread makes.
 bool sums_a_pair(const graph_facts& facts) {
-    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].kind == kind::real;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };

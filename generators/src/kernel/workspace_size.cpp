@@ -33,7 +33,7 @@ kept_sizes sizes_of(const schedule& s) {
 
 /// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
 std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
-    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
     std::vector<int> roots, known{core.contraction};
     for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 namespace {
 
 [[noreturn]] void refuse_form(const std::string& code) {
@@ -226,4 +226,4 @@ std::string body::text() const {
     return declarations + rest;
 }
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

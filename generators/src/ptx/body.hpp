@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 
 /// A line of a function, or the instruction that some calls stood for.
 struct step {
@@ -55,4 +55,4 @@ private:
     std::size_t block_ = 0;  ///< where the present basic block begins
 };
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

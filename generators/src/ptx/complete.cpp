@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 namespace {
 
 /// Whether a line calls, or declares, a name that stands for an instruction.
@@ -53,4 +53,4 @@ std::string completed(const std::string& module) {
     return result;
 }
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 
 /// A module of PTX in which calls of undefined functions have become instructions.
 ///
@@ -15,4 +15,4 @@ namespace attune::generators::ptx {
 /// understood, and where an instruction of a whole warp may be reached by a part of a warp alone (convergence.hpp).
 std::string completed(const std::string& module);
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 namespace {
 
 /// The basic blocks of a function, and those that every way from each leads through.
@@ -147,4 +147,4 @@ void check_convergence(const std::vector<step>& steps) {
     }
 }
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

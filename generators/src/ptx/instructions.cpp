@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 namespace {
 
 // A product of 16 x 16 by 16 x 8: a fragment of four words of two elements, one of two words, and four sums.
@@ -32,4 +32,4 @@ const instruction* instruction_named(std::string_view name) {
     return found == std::end(table) ? nullptr : found;
 }
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

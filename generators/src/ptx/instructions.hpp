@@ -1,7 +1,7 @@
 #pragma once
 #include <string_view>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 
 /// What a call of a name that nobody defines stands for.
 struct instruction {
@@ -21,4 +21,4 @@ const instruction* instruction_named(std::string_view name);
 inline constexpr std::string_view prefix = "attune_";  ///< of all names
 inline constexpr std::string_view commit_copies = "attune_async_commit";
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 namespace {
 
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
@@ -70,4 +70,4 @@ std::string statement::address() const {
     return open == code.npos || close == code.npos ? std::string() : code.substr(open + 1, close - open - 1);
 }
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

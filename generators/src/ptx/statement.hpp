@@ -4,7 +4,7 @@
 #include <vector>
 
 /// The text of kernels for NVIDIA's devices. Nothing here knows of attune or of Halide: text comes in, text goes out.
-namespace attune::generators::ptx {
+namespace attune::generators::inline ptx {
 
 using names = std::vector<std::string>;
 
@@ -41,4 +41,4 @@ struct statement {
     std::string address() const;
 };
 
-}  // namespace attune::generators::ptx
+}  // namespace attune::generators::inline ptx

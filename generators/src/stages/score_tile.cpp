@@ -5,6 +5,9 @@
 
 #include <attune/ir/outputs_problem.hpp>
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <numeric>
 
 namespace attune::generators::inline stages {
@@ -25,6 +28,33 @@ bool is_small(const graph_ir& graph, int scores) {
     if (node.op == operation::mask) return is_small(graph, node.arguments[0]);
     return node.op == operation::multiply && ((is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) ||
                                               (is_number(node.arguments[1]) && is_small(graph, node.arguments[0])));
+}
+
+/// Whether numbers of a key, of which each may be as low as an f32 can be, are added up or multiplied.
+bool may_leave_f32(const kernel_frame& f, int scores) {
+    const auto is_number_of_key = [&](int n) {
+        const instruction& node = f.node(n);
+        if (node.op != operation::load || node.kind != kind::real || f.node(node.arguments[0]).op != operation::input)
+            return false;
+        const element_type element = f.graph().inputs[f.node(node.arguments[0]).input].element;
+        return f.depends[n].key && !f.depends[n].channel &&
+               (element == element_type::f32 || element == element_type::bf16 || element == element_type::any);
+    };
+    const std::vector<bool> below = under(f.graph(), {scores}, [&](int n) {
+        return f.node(n).op == operation::contract || f.node(n).kind == kind::integer ||
+               f.node(n).kind == kind::condition || is_number_of_key(n);
+    });
+    int count = 0;
+    for (int n = 0; n <= scores; ++n) count += below[n] && is_number_of_key(n) ? 1 : 0;
+    return count > 1;
+}
+
+/// A score of numbers that leave f32 is -infinity there, and not masked: lower than all others, and a number.
+Expr above_masked(const Expr& score) {
+    const float lowest_of_f32 = std::nextafter(lowest_score, 0.0f);
+    const Expr bits = reinterpret<std::uint32_t>(score), infinity = Expr(std::uint32_t{0xff800000});
+    const Expr is_beyond = bits > Expr(std::bit_cast<std::uint32_t>(lowest)) && bits <= infinity;
+    return select(is_beyond, lowest_score, at_least(score, lowest_of_f32));
 }
 
 }  // namespace
@@ -185,7 +215,10 @@ void score_tile::factor_out_scale() {
         scale = at_least(Internal::simplify(abs(factor)), smallest);
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
-    real = is_small(f_.graph(), f_.core.scores) ? left : at_least(left, lowest_score);
+    if (is_small(f_.graph(), f_.core.scores))
+        real = left;
+    else
+        real = may_leave_f32(f_, f_.core.scores) ? above_masked(left) : at_least(left, lowest_score);
 }
 
 place score_tile::at_row(bool of_query, const std::map<int, quantity>& known) const {

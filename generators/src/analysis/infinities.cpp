@@ -1,0 +1,94 @@
+#include "analysis/infinities.hpp"
+
+#include <attune/ir/operations.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace attune::generators::inline analysis {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// What no value of a function is below, where that is a number.
+struct bounded_function {
+    operation of;
+    double least;
+};
+constexpr bounded_function bounded_functions[] = {
+    {operation::exp, 0.0},   {operation::exp2, 0.0}, {operation::sigmoid, 0.0}, {operation::sqrt, 0.0},
+    {operation::acos, 0.0},  {operation::cosh, 1.0}, {operation::tanh, -1.0},   {operation::erf, -1.0},
+    {operation::sin, -1.0},  {operation::cos, -1.0}, {operation::expm1, -1.0},  {operation::sign, -1.0},
+    {operation::atan, -2.0}, {operation::asin, -2.0}};
+double least_of_function(operation op) {
+    const auto* const found = std::ranges::find(bounded_functions, op, &bounded_function::of);
+    return found == std::end(bounded_functions) ? -infinity : found->least;
+}
+
+using of_two = double (*)(double, double);
+constexpr of_two anything = [](double, double) { return -infinity; };
+constexpr by_operation<family::arithmetic, of_two> least_of_arithmetic{
+    {operation::negate, anything},
+    {operation::absolute, [](double, double) { return 0.0; }},
+    {operation::add, [](double a, double b) { return a + b; }},
+    {operation::subtract, anything},
+    {operation::multiply, [](double a, double b) { return a >= 0 && b >= 0 ? a * b : -infinity; }},
+    {operation::divide, anything},
+    {operation::remainder, anything},
+    {operation::minimum, [](double a, double b) { return std::min(a, b); }},
+    {operation::maximum, [](double a, double b) { return std::max(a, b); }}};
+
+/// What no value of a number is below, as far as its formula shows.
+double least_of(const instruction& node, const std::vector<double>& all) {
+    const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : -infinity; };
+    const bool is_square = node.op == operation::multiply && node.arguments[0] == node.arguments[1];
+    if (node.op == operation::constant) return node.kind == kind::integer ? double(node.integer) : node.number;
+    if (node.op == operation::scalar || node.op == operation::input) return -infinity;
+    if (is_square || (node.op == operation::where && of(1) >= 0 && of(2) >= 0)) return 0;
+    if (node.op == operation::to_real) return of(0);
+    const family its = family_of(node.op);
+    if (its == family::terminal) return node.op == operation::depth || node.op == operation::value_depth ? 1 : 0;
+    if (its == family::function) return least_of_function(node.op);
+    return its == family::arithmetic ? least_of_arithmetic[node.op](of(0), of(1)) : -infinity;
+}
+
+bool may_be_zero(const graph_ir& graph, const std::vector<double>& least, int number) {
+    const instruction& node = graph.nodes[number];
+    if (node.op == operation::constant && node.kind == kind::real) return node.number == 0;
+    if (node.op == operation::to_real) return may_be_zero(graph, least, node.arguments[0]);
+    if (node.op == operation::constant) return node.integer == 0;
+    if (node.op == operation::multiply)
+        return may_be_zero(graph, least, node.arguments[0]) || may_be_zero(graph, least, node.arguments[1]);
+    return least[number] <= 0;
+}
+
+/// A real as it is passed: an element of an input, or a number.
+bool is_passed_real(const instruction& node) {
+    return node.kind == kind::real && (node.op == operation::load || node.op == operation::scalar);
+}
+
+bool may_make_infinity(const graph_ir& graph, const std::vector<double>& least, const instruction& node) {
+    if (node.kind != kind::real && node.kind != kind::scores) return false;
+    const auto argument = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
+    if (node.op == operation::scalar) return true;
+    if (node.op == operation::log || node.op == operation::log2) return least[node.arguments[0]] <= 0;
+    if (node.op == operation::log1p) return least[node.arguments[0]] <= -1;
+    if (node.op == operation::divide) return node.kind == kind::real && may_be_zero(graph, least, node.arguments[1]);
+    if (node.op == operation::negate) return is_passed_real(argument(0));
+    return node.op == operation::subtract && is_passed_real(argument(1));
+}
+
+}  // namespace
+
+std::vector<bool> makers_of_infinity(const graph_ir& graph) {
+    std::vector<double> least;
+    std::vector<bool> all;
+    for (const instruction& node : graph.nodes) {
+        least.push_back(least_of(node, least));
+        all.push_back(may_make_infinity(graph, least, node));
+    }
+    return all;
+}
+
+}  // namespace attune::generators::inline analysis

@@ -1,0 +1,21 @@
+#pragma once
+#include <attune/ir/operations.hpp>
+
+#include <vector>
+
+/// How large integers may be, by the graph alone.
+namespace attune::generators::inline analysis {
+
+constexpr double largest_int = 2147483648.0, longest = 268435456.0;  ///< no tensor has more queries or keys
+
+/// The largest magnitude that an i32 node can have, one for each node.
+std::vector<double> magnitudes(const graph_ir& graph);
+
+/// Integers that may leave i32, where they wrap around, one for each node.
+struct wrapping {
+    std::vector<bool> here;   ///< a sum, a difference, a product and the like that may
+    std::vector<bool> below;  ///< whether it is one, or made of integers that are; not what tensors hold
+};
+wrapping wrapping_of(const graph_ir& graph);
+
+}  // namespace attune::generators::inline analysis
