@@ -277,6 +277,7 @@ drawn_graph::node_id random_graph::real(int depth, const place& p) {
 }
 
 drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
+    if (drawn_ == beside::extremes) return extreme_condition_leaf();
     static constexpr std::array comparisons{operation::equal,      operation::not_equal, operation::less,
                                             operation::less_equal, operation::greater,   operation::greater_equal};
     const operation compare = comparisons[static_cast<std::size_t>(below(6))];
@@ -315,7 +316,7 @@ drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
 drawn_graph::node_id random_graph::condition(int depth, const place& p) {
     if (depth <= 0 || one_in(3)) return condition_leaf(depth, p);
     const node_id x = condition(depth - 1, p);
-    switch (below(8)) {
+    switch (drawn_ == beside::extremes ? below(5) : below(8)) {
         case 7: return add(any_of(family::classification), kind::condition, {real(depth - 1, p)});
         case 0:
         case 1: return add(operation::logical_and, kind::condition, {x, condition(depth - 1, p)});

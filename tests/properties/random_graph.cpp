@@ -22,7 +22,10 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 random_graph::random_graph(unsigned seed, beside drawn) : drawn_(drawn), random_(seed) {
     fingerprint = 0x9e3779b97f4a7c15ull * (seed + 1);
-    draw_outputs(seed % 3 == 0 ? 1 + below(2) : 0);
+    if (drawn_ == beside::extremes)
+        draw_extremes();
+    else
+        draw_outputs(seed % 3 == 0 ? 1 + below(2) : 0);
     if (drawn_ == beside::stores) draw_stores();
     forget_unused();
 }

@@ -11,8 +11,9 @@
 
 namespace attune::testing {
 
-/// What else a graph has: gradients, shards and GPUs refuse both.
-enum class beside : std::uint8_t { nothing, choices, stores };
+/// What else a graph has: gradients, shards and GPUs refuse choices and stores. Of `extremes` it has nothing else: what
+/// scores and conditions read may be -infinity, NaN or at an end of i32.
+enum class beside : std::uint8_t { nothing, choices, stores, extremes };
 
 /// The tensors of which a graph makes the numbers that blocks of keys are chosen by.
 inline constexpr std::string_view deciding_inputs[] = {"q", "k", "by_key", "importance"};
@@ -30,6 +31,9 @@ float deciding_number(float any);
 /// A call's numbers are `scale`, `gain`, `offset` and `seed`. Its free axes are `entry`, `byte`, `choice`, `short` and
 /// `width` of any length from 1; where there are pages, `slot` and `place` are the tokens of a page and the pages of a
 /// sequence, and there are as many keys as both multiplied.
+///
+/// Of extremes: `end` and `other_end` are numbers at the ends of i32, `limit` is a real; the tables of floats are
+/// called `extreme_bias_...` and `extreme_limit_...`, that of integers `extreme_ends`.
 ///
 /// Of choices: `count` and `share` are numbers, too, `block` an axis at least as long as the keys. Of stores: each
 /// sequence has at least as many keys in use as queries, and pages of its own.
@@ -115,6 +119,9 @@ private:
     node_id number_of_block(const blocks_of_keys& of, int which);
     /// Scores of which a choice masks some.
     node_id chosen_among(node_id scores);
+
+    node_id extreme_number(std::string_view used_as), end_of_integers(), extreme_condition_leaf();
+    void draw_extremes();
 
     /// Stores to what the graph reads at keys.
     void draw_stores();

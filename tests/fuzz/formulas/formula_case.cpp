@@ -150,6 +150,7 @@ attune::support::shape drawn_shape(dice& draw, const formula_case& it) {
     // Pairs, each of which the reference evaluates node by node; a gradient channel by channel, too.
     const std::int64_t most = it.kernel_of.made == pass::none ? 24000 : 4000;
     if (!it.graph.stores.empty()) s.keys = std::max(s.keys, s.queries);
+    if (it.extreme && draw.one_in(8)) (draw.one_in(3) ? s.batches : draw.one_in(2) ? s.queries : s.keys) = 0;
     while (s.batches * s.heads * s.queries * s.keys > most)
         if (s.batches > 1)
             --s.batches;
@@ -207,7 +208,10 @@ std::string formula_case::text() const {
 }
 
 std::string formula_case::kind() const {
-    const std::string_view of = !graph.stores.empty() ? "storing " : graph.precomputes() ? "choosing " : "";
+    const std::string_view of = !graph.stores.empty() ? "storing "
+                                : graph.precomputes() ? "choosing "
+                                : extreme             ? "extreme "
+                                                      : "";
     return std::string(cu_seqlens_q.empty() ? "" : "packed ").append(of).append(name_of(kernel_of.made));
 }
 
@@ -262,7 +266,7 @@ namespace {
 void draw_elements(dice& draw, drawn_graph& graph) {
     constexpr std::array integers{element_type::i32, element_type::i32, element_type::i64, element_type::i16};
     for (attune::input_declaration& d : graph.inputs)
-        if (!d.is_scalar && d.element == element_type::i32)
+        if (!d.is_scalar && d.element == element_type::i32 && !d.name.starts_with("extreme_"))
             d.element = draw.any(integers);
         else if (d.is_scalar && d.element == element_type::f32 && draw.one_in(2))
             d.element = element_type::f64;
@@ -338,7 +342,11 @@ formula_case drawn_case(unsigned seed) {
     it.seed = seed;
     const int what = draw.from(0, 7);
     using attune::testing::beside;
-    const beside more = what == 3 || what == 4 ? beside::choices : what == 5 ? beside::stores : beside::nothing;
+    const beside more = what == 3 || what == 4 ? beside::choices
+                        : what == 5            ? beside::stores
+                        : what == 7            ? beside::extremes
+                                               : beside::nothing;
+    it.extreme = more == beside::extremes;
     it.graph = attune::testing::random_graph(seed, more);
     draw_elements(draw, it.graph);
     if (what < 2) draw_gradient(draw, it);
@@ -360,7 +368,7 @@ formula_case drawn_case(unsigned seed) {
     it.relaid = !draw.one_in(4);
     it.broadcast = it.kernel_of.made == pass::none && draw.one_in(3);
     it.hidden_nan = draw.one_in(2);
-    if (draw.one_in(3)) draw_packing(draw, it);
+    if (draw.one_in(3) && it.shape.batches > 0) draw_packing(draw, it);
     settle(it);
     if (draw.one_in(2))
         for (std::int64_t b = 0; b < it.shape.batches; ++b)

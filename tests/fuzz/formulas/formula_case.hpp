@@ -28,6 +28,7 @@ struct formula_case {
     bool relaid = false;  ///< other orders of axes, gaps, strides below 0, memory between pages that may not be touched
     bool broadcast = false;   ///< extents of 1 and strides of 0
     bool hidden_nan = false;  ///< NaN in keys and values that no query sees
+    bool extreme = false;     ///< -infinity and NaN in what formulas read, and integers at the ends of i32
 
     bool has_input(std::string_view name) const;
     bool stores_to(std::string_view input) const;

@@ -1,4 +1,5 @@
 #include "formula_inputs.hpp"
+#include "extremes.hpp"
 
 #include "../../properties/random_graph.hpp"
 #include "call/shape.hpp"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -147,10 +149,12 @@ void give_own_pages(attune::support::owned_tensor& table, unsigned seed) {
 }  // namespace
 
 workload drawn_workload(const formula_case& it, const attune::generators::element_types& types) {
-    workload call(it.graph.view(), it.shape, it.seed,
-                  {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}, {"seed", 4711}, {"count", 3}, {"share", 0.625}},
-                  it.lengths);
+    std::map<std::string, double> numbers{{"scale", 0.25}, {"gain", 0.75}, {"offset", 7},
+                                          {"seed", 4711},  {"count", 3},   {"share", 0.625}};
+    add_extremes(numbers, it.seed);
+    workload call(it.graph.view(), it.shape, it.seed, numbers, it.lengths);
     draw_elements(call, it);
+    draw_extremes(call, it);
     if (it.graph.precomputes())
         for (const std::string_view name : attune::testing::deciding_inputs)
             if (it.has_input(name))

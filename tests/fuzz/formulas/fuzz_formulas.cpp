@@ -142,7 +142,7 @@ void print(const tally& all, const asked& how, double minutes) {
 }
 
 /// What --only may be: drawing until another kind comes would never end.
-constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",
+constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",         "extreme",
                                       "gradient", "shard",    "packed graph", "packed gradient"};
 
 void check_kind(const std::string& only) {
