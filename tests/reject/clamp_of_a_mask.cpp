@@ -1,4 +1,5 @@
-// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number are finite at -infinity
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number
+// are finite at -infinity
 #include "language.hpp"
 
 namespace my {
