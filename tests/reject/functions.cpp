@@ -227,3 +227,55 @@ inline constexpr auto variant = softmax(max(max(scores, q_idx), 0)) * v;
 #endif
 inline constexpr auto text = description<variant>;
 }  // namespace my
+
+// --- clamp_of_a_mask
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number
+// are finite at -infinity
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(clamp(mask(scores, causal), -50, 50)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(max(mask(scores, causal), mask(scores, kv_idx < 4))) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
+
+// --- sigmoid_of_a_mask
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number
+// are finite at -infinity
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(sigmoid(mask(scores, causal)) + 1.0) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(silu(mask(scores, causal)) + 1.0) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
+
+// --- softcap_of_a_mask
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number
+// are finite at -infinity
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(softcap(30.0, mask(scores, causal))) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(mask(softcap(30.0, scores), causal)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
+
+// --- softplus_of_a_mask
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number
+// are finite at -infinity
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = log_sum_exp(mask(softplus(mask(scores, causal)), kv_idx > 3));
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(logaddexp(mask(scores, causal), mask(scores, kv_idx < 4))) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

@@ -72,8 +72,8 @@ double size_of(const graph_ir& graph, const instruction& node, const std::vector
         case family::classification:
         case family::comparison:
         case family::logic:
-                case family::random:
-                case family::recurrent:
+        case family::random:
+        case family::recurrent:
         case family::attention: break;
     }
     return largest_int;
