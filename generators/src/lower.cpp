@@ -158,9 +158,6 @@ std::vector<Module> lowered_kernel::beside(const std::string& symbol, const Targ
 
 namespace {
 
-using shape = quadratic_outputs::shape;
-constexpr shape all_shapes[] = {shape::pairs, shape::head_means, shape::columns};
-
 /// The passes that a plan names are those that rewrite the statement.
 void check_passes(const Pipeline& all, const kernel_plan& planned) {
     std::string expected, got;
@@ -185,34 +182,40 @@ template <> struct state_of<gpu_decode> {
 /// The functions of a kernel: its parts one after the other, as output_plan::place counts them.
 template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precomputed_tensors& first) {
     const plan& core = frame.core;
-    computed_tensors before(frame, true);
+    const kernel_plan& planned = frame.planned();
+    computed_tensors before(frame, planned.before);
     std::deque<kernel_frame> further;
     std::deque<typename state_of<Cut>::type> states;  // one a core
     std::vector<const row_state*> of_rows;
-    const auto add_state = [&](kernel_frame& of) { of_rows.push_back(&states.emplace_back(of)); };
-    if (core.needs_state()) add_state(frame);
-    for (const plan& other : core.others) add_state(further.emplace_back(frame, other));
-    if constexpr (std::is_same_v<Cut, cpu_decode>) decode_state::share_tasks(states);
+    std::vector<kernel_frame*> frames;
+    const auto add_state = [&](kernel_frame& of) {
+        frames.push_back(&of);
+        of_rows.push_back(&states.emplace_back(of));
+    };
+    for (const key_pass* each : planned.passes_over_keys())
+        add_state(each->core == 0 ? frame
+                                  : further.emplace_back(frame, core.others[static_cast<std::size_t>(each->core) - 1]));
+    if constexpr (std::is_same_v<Cut, cpu_decode>)
+        decode_state::share_tasks(states, std::get<decode_plan>(planned.body).tasks);
     kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
     std::vector<Func> outputs;
     if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
     // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
     std::optional<kernel_frame> single;
     if (frame.request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
-    for (const shape of : all_shapes)
-        if (quadratic_outputs::wanted(core, of))
-            outputs.push_back(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs);
+    for (const pair_outputs& each : planned.pairs)
+        outputs.push_back(all.pairs.emplace_back(single ? *single : frame, all.rows, each).outputs);
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = all.rows.saved_output();
-    all.after = computed_tensors(frame, false);
-    for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
-    for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::precomputed) outputs.push_back(first.of(frame.graph().outputs[i].node).written);
+    all.after = computed_tensors(frame, planned.after);
+    for (const output_plan& each : planned.outputs)
+        if (each.by == maker::tokens) outputs.push_back(frame.inputs.computed.at(each.node));
+    for (const output_plan& each : planned.outputs)
+        if (each.by == maker::precomputed) outputs.push_back(first.of(each.node).written);
 
     Pipeline attention(outputs);
     if constexpr (std::is_same_v<Cut, cpu_prefill> || std::is_same_v<Cut, cpu_decode>) {
         std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, prefill_core, decode_core>> cores;
-        for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], i == 0 ? frame : further[i - 1]});
+        for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], *frames[i]});
         apply(cut, all, cores, attention);
     } else {
         apply(cut, all, states.empty() ? nullptr : &states.front(), attention);
@@ -223,7 +226,7 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
 }
 
 Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomputed_tensors&) {
-    computed_tensors projected(frame, true);
+    computed_tensors projected(frame, frame.planned().before);
     backward_sweep sweep(frame);
     Pipeline gradients(sweep.outputs);
     for (computed_tensor& each : projected.all) schedule_tensor(each, frame, cut.lanes);
@@ -237,7 +240,7 @@ Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomp
 
 lowered_kernel lower(const kernel_request& request) {
     const kernel_plan planned = plan_kernel(request);
-    kernel_frame frame(request);
+    kernel_frame frame(request, &planned);
     precomputed_tensors first(frame);
     schedule_precomputed(first, request);
     const Pipeline all = std::visit([&](const auto& cut) { return pipeline_of(cut, frame, first); }, request.schedule);

@@ -4,6 +4,7 @@
 #include "assembly.hpp"
 #include "tested_levels.hpp"
 
+#include "plans/kernel_plan.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -159,8 +160,10 @@ TEST_CASE("what codes are multiplied by follows their range and the level", "[co
         const generators::variant of{"my::cache", graph};
         generators::kernel_request request = listed(of, level, "64").request;
         std::get<generators::cpu_decode>(request.schedule).key_block = key_block;
-        const generators::plan& core = request.core();
-        return std::pair(generators::products_of_scores(request, core), generators::products_of_values(request, core));
+        const generators::kernel_plan plan = generators::plan_kernel(request);
+        const generators::key_pass& pass = plan.pass_of(0);
+        return std::pair(generators::integers_at_a_time(pass.scores.how),
+                         generators::integers_at_a_time(pass.values->how));
     };
     for (const char* const level : {"x86-64-v3", "x86-64-v4"}) {
         CHECK(products(ir_of<at_64>, level, 128) == std::pair(4, 4));  // 2 x 127 x 128 and 2 x 255 x 64 fit 16 bits

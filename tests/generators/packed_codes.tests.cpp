@@ -2,6 +2,7 @@
 // says, by whichever instructions.
 #include "assembly.hpp"
 
+#include "plans/kernel_plan.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -177,10 +178,11 @@ TEST_CASE("integer products take of every byte exactly what the formula says", "
             CAPTURE(each.name, level);
             const generators::variant variant{"my::cache", each.graph};
             const generators::listed_kernel kernel = listed(variant, level, "64");
-            const auto& core = kernel.request.core();
+            const generators::kernel_plan plan = generators::plan_kernel(kernel.request);
+            const generators::key_pass& pass = plan.pass_of(0);
             const bool in_integers = each.name != "divided";  // of a division no range is known
-            CHECK((generators::products_of_scores(kernel.request, core) > 0) == in_integers);
-            CHECK((generators::products_of_values(kernel.request, core) > 0) == in_integers);
+            CHECK(generators::made_by<generators::integer_dots>(pass.scores.how) == in_integers);
+            CHECK(generators::made_by<generators::integer_dots>(pass.values->how) == in_integers);
             workload call = call_over(each.graph, 64);
             attune::detail::call(generators::jit_kernel(kernel).table(), call.arguments(), {.threads = 1});
             const auto expected = call.expected();

@@ -3,6 +3,7 @@
 #include "codegen/object.hpp"
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/kernel_list.hpp"
+#include "plans/kernel_plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

@@ -2,28 +2,16 @@
 
 #include "expr/math.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 namespace attune::generators::inline cpu {
 using namespace Halide;
 
-namespace {
-
-int largest_divisor(int of, int most) {
-    while (of % most != 0) --most;
-    return most;
-}
-
-constexpr int most_vectors_a_chunk = 4;
-
-}  // namespace
-
 decode_state::decode_state(const kernel_frame& frame)
     : parts(frame),
-      scores_at(frame, "", score_tile::lanes::channels),
-      width(frame.core.weights < 0 ? 1 : std::gcd(frame.schedule_as<cpu_decode>().lanes, frame.value_depth())),
-      vectors_a_chunk(frame.core.weights < 0 ? 0 : largest_divisor(frame.value_depth() / width, most_vectors_a_chunk)),
+      scores_at(frame, "", frame.keys().scores),
+      width(frame.keys().values ? frame.keys().values->vector : 1),
+      vectors_a_chunk(frame.keys().row.accumulators),
       chunks(vectors_a_chunk == 0 ? 1 : frame.value_depth() / width / vectors_a_chunk),
       f_(frame),
       cut_(frame.schedule_as<cpu_decode>()) {
@@ -82,20 +70,24 @@ void decode_state::define_weights() {
             return reduced(name, of_pairs, maximum);
         });
     if (!vectors_a_chunk) return;
-    const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
-    values_are_narrow = narrow.codes.defined(), values_in_order = narrow.in_order, pieces_of_values = narrow.pieces;
-    values = values_are_narrow ? narrow.codes : scores_at.rows_of(f_.core.value, false, "values");
+    score_tile::scaled_rows narrow;
+    if (values_are_narrow()) {
+        narrow = scores_at.narrow_rows_of(f_.core.value, "values");
+        values = narrow.codes, values_in_order = narrow.in_order, pieces_of_values = narrow.pieces;
+    } else {
+        values = scores_at.rows_of(f_.core.value, false, "values");
+    }
     values_again(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values(f_.d, f_.ki, f_.kb, f_.h, f_.b);
-    if (!narrow.whole)
+    if (planned().check != value_check::none)
         of_masked.emplace(f_, parts,
                           [&](const Expr& d, const Expr& key) { return values_again(d, key, f_.kb, f_.h, f_.b); });
     rk = RDom(0, cut_.key_block, "rk"), looked_at = RDom(0, cut_.key_block, "looked_at");
-    if (values_are_narrow) return add_codes(narrow);
+    if (values_are_narrow()) return add_codes(narrow);
     rk.where(!of_masked->matter()), looked_at.where(of_masked->matter());
     const std::vector<Var> at{f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     const auto weight_of = [&](const RDom& key) { return weights.weighing(score_tile::pair_of(f_, key, f_.qi)); };
     const auto value_of = [&](const Func& of, const RDom& key) { return of(f_.d, key, f_.kb, f_.h, f_.b); };
-    if (values_lie_in_keys(f_.graph(), f_.depends, f_.core)) {
+    if (planned().of_whole_block) {
         sums = Func("sums");
         sums(at) = 0.0f;
         sums(at) += weight_of(rk) * value_of(values, rk);
@@ -122,19 +114,16 @@ void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
     const Expr weight = weights.weighing(scores_at.pair());
     weights.scaled = Func("scaled_weights");
     weights.scaled(scores_at.pair()) = weight * masked_values::unless_masked(weight, narrow.factor);
-    integers = products_of_values(f_.request, f_.core);
-    weight_digits = integers == 4 ? f_.core.weight_digits : integers == 2 ? 1 : 0;
     Expr sum, looks = of_masked ? of_masked->matter() : Expr();
-    if (integers > 0) {
+    if (integers() > 0) {
         looks = sum_digits(narrow.bytes, sum);
     } else {
         added(element) = 0.0f;
         added(element) += weights.scaled(score_tile::pair_of(f_, rk, f_.qi)) * values(f_.d, rk, f_.kb, f_.h, f_.b);
         sum = added(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
     }
-    looks_at_pairs = looks.defined();
-    accumulated(element) = looks_at_pairs ? select(looks, 0.0f, sum) : sum;
-    if (!looks_at_pairs) return;
+    accumulated(element) = looks_at_pairs() ? select(looks, 0.0f, sum) : sum;
+    if (!looks_at_pairs()) return;
     looked_at.where(looks);
     add_looked_at(weights.scaled);
 }
@@ -144,7 +133,7 @@ void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
 /// they are added in f32.
 Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
     // Algorithm
-    const int steps = f_.core.weight_steps();
+    const int steps = f_.core.weight_steps(), integers = this->integers();
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, block{f_.kb, f_.qt, f_.h, f_.b};
     Func bits_of_weights("bits_of_weights");
     bits_of_weights(scores_at.pair()) = reinterpret<std::uint32_t>(weights.scaled(scores_at.pair()));
@@ -169,7 +158,8 @@ Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
         cast<int>(digits(integers * few.y + few.x, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b)) *
         cast<int>(interleaved(few.x, f_.d, few.y, f_.kb, f_.h, f_.b));
     const auto of_digit = [&](int i) { return cast<float>(digit_sums(f_.d, i, f_.qi, f_.kb, f_.qt, f_.h, f_.b)); };
-    sum = (weight_digits == 1 ? of_digit(0) : of_digit(0) + 256.0f * of_digit(1)) * (most / static_cast<float>(steps));
+    sum = (std::get<integer_dots>(planned().how).digits == 1 ? of_digit(0) : of_digit(0) + 256.0f * of_digit(1)) *
+          (most / static_cast<float>(steps));
     return without_step(f_.kb, f_.qt, f_.h, f_.b) != cast<std::uint8_t>(0);
 }
 
@@ -189,38 +179,14 @@ void decode_state::define_state() {
         [&](int j) { return accumulated((dc * vectors_a_chunk + j) * width + l, f_.qi, block, f_.qt, f_.h, f_.b); }));
 }
 
-void decode_state::share_tasks(std::deque<decode_state>& cores) {
-    std::vector<std::vector<decode_state*>> sharing;
-    for (decode_state& each : cores) {
-        const auto others = std::ranges::find_if(sharing, [&](const std::vector<decode_state*>& with) {
-            return std::ranges::any_of(with, [&](const decode_state* one) { return one->can_share_tasks(each); });
-        });
-        if (others == sharing.end())
-            sharing.push_back({&each});
-        else
-            others->push_back(&each);
+void decode_state::share_tasks(std::deque<decode_state>& cores, const std::vector<int>& tasks) {
+    for (std::size_t first = 0; first < cores.size(); ++first) {
+        std::vector<decode_state*> sharing;
+        for (std::size_t i = first; i < cores.size(); ++i)
+            if (tasks[i] == static_cast<int>(first)) sharing.push_back(&cores[i]);
+        if (!sharing.empty()) define_splits(sharing);
     }
-    for (const std::vector<decode_state*>& each : sharing) define_splits(each);
     for (decode_state& each : cores) each.define_merge();
-}
-
-/// Whether both read rows of some tensor, and leave as many numbers of each row.
-bool decode_state::can_share_tasks(const decode_state& other) const {
-    if (layout.size() != other.layout.size() || width != other.width || chunks != other.chunks) return false;
-    const auto rows_of = [this](const plan& core) {
-        std::vector<int> tensors{core.key};
-        if (core.value >= 0) tensors.push_back(core.value);
-        std::vector<bool> read = under(f_.graph(), tensors);
-        for (std::size_t n = 0; n < read.size(); ++n) {
-            const instruction& node = f_.graph().nodes[n];
-            read[n] = read[n] && node.op == operation::input && has_dense_rows(f_.graph().inputs[node.input]);
-        }
-        return read;
-    };
-    const std::vector<bool> of_this = rows_of(f_.core), of_other = rows_of(other.f_.core);
-    for (std::size_t n = 0; n < of_this.size(); ++n)
-        if (of_this[n] && of_other[n]) return true;
-    return false;
 }
 
 /// What a task leaves, of each core in one piece of memory: (lane of element of chunk, row, split, query block, key

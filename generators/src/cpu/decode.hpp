@@ -27,8 +27,9 @@ public:
     /// To be followed by `share_tasks`.
     explicit decode_state(const kernel_frame& frame);
 
-    /// Of all cores of a kernel: says what each task leaves, and how that is merged.
-    static void share_tasks(std::deque<decode_state>& cores);
+    /// Of all cores of a kernel: says what each task leaves, and how that is merged. For each core the first one whose
+    /// tasks it shares.
+    static void share_tasks(std::deque<decode_state>& cores, const std::vector<int>& tasks);
 
     Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
     Halide::Expr sum_of(const std::vector<Halide::Expr>& row) const override;
@@ -52,15 +53,11 @@ public:
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
-    bool values_are_narrow{};                   ///< codes, converted where they are multiplied
-    bool values_in_order{};                     ///< so, and a channel's position decides nothing
+    bool values_in_order{};                     ///< of codes: a channel's position decides nothing
     int pieces_of_values = 1;                   ///< of a row, in each of which it decides nothing
-    bool looks_at_pairs{true};                  ///< whether some blocks add values one pair at a time
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
     Halide::Func added{"added"};                ///< (value depth, row, ...): where no pair is looked at
-    int integers{};        ///< products of weights and codes that are added up at a time (products_of_values)
-    int weight_digits{};   ///< to which weights are rounded then, of eight bits or one of sixteen
-    Halide::Func largest;  ///< (row, ...): the bits of the largest weight
+    Halide::Func largest;                       ///< (row, ...): the bits of the largest weight
     Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 where weights are not rounded
     Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
     Halide::Func interleaved{"interleaved"};    ///< (key of few, value depth, few keys of block, ...)
@@ -85,12 +82,15 @@ public:
     Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom blocks, splits;
     std::optional<masked_values> of_masked;  ///< unless all values are finite
-    /// Vectors of sums of codes that a tile of so many rows has in registers. Where there are 16 registers, its sums
-    /// take half of them: codes and weights need the others. One row has few sums, and takes all vectors of a chunk.
-    int vectors_of_codes(int rows) const {
-        const bool few = rows > 1 && f_.request.target->registers < 32;
-        return (weight_digits == 2 || few) && vectors_a_chunk % 2 == 0 ? vectors_a_chunk / 2 : vectors_a_chunk;
-    }
+
+    /// How weights and values are multiplied, of which there are some.
+    const value_plan& planned() const { return *f_.keys().values; }
+    /// Values are codes, converted where they are multiplied, or multiplied as they are.
+    bool values_are_narrow() const { return is_of_codes(planned().how); }
+    /// Products of weights and codes that are added up at a time; 0: they are of f32.
+    int integers() const { return integers_at_a_time(planned().how); }
+    /// Some blocks add values one pair at a time.
+    bool looks_at_pairs() const { return planned().check != value_check::none || integers() > 0; }
     int split_size() const { return layout.size() * width * chunks; }
 
 private:
@@ -100,7 +100,6 @@ private:
     void add_codes(const score_tile::scaled_rows& narrow);
     Halide::Expr sum_digits(const Halide::Func& codes, Halide::Expr& sum);
     void define_state();
-    bool can_share_tasks(const decode_state& other) const;
     static void define_splits(const std::vector<decode_state*>& sharing);
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);

@@ -33,8 +33,7 @@ void schedule_sums(const cpu_decode& cut, decode_state& its, const kernel_frame&
     // Schedule
     const RVar ro("ro"), rx("rx");
     const Var dj("dj"), dx("dx"), qx("qx");
-    const int vectors = std::gcd(its.vectors_a_chunk, f.request.target->registers >= 32 ? 4 : 2);
-    const int channels = vectors * its.width, rows = cut.query_tile;
+    const int channels = its.planned().channels, rows = cut.query_tile;
     its.accumulated.split(f.d, f.d, dj, channels)
         .split(dj, dj, dx, its.width)
         .split(f.qi, f.qi, qx, rows, TailStrategy::RoundUp);
@@ -51,7 +50,7 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
     // Schedule
     const Var dx("dx"), dt("dt"), qx("qx");
     const RVar ro("ro"), rx("rx");
-    const int channels = its.width * its.vectors_of_codes(cut.query_tile);
+    const int channels = its.planned().channels;
     const auto schedule_tile = [&](Stage stage, int vectors, int rows) {
         stage.split(f.d, dt, f.d, its.width * vectors).split(f.d, f.d, dx, its.width).vectorize(dx).unroll(f.d);
         if (!its.values_in_order) stage.unroll(dt);  // what a channel's position decides is decided here
@@ -59,16 +58,16 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
             .reorder(dx, f.d, qx, dt, f.qi);
         if (rows > 1) stage.unroll(qx);
     };
-    schedule_tile(its.accumulated.specialize(f.rows() == 1), its.vectors_of_codes(1), 1);
-    schedule_tile(its.accumulated, its.vectors_of_codes(cut.query_tile), cut.query_tile);
-    if (its.integers == 0) {
+    schedule_tile(its.accumulated.specialize(f.rows() == 1), its.planned().channels_of_one_row / its.width, 1);
+    schedule_tile(its.accumulated, channels / its.width, cut.query_tile);
+    if (its.integers() == 0) {
         its.added.compute_at(its.accumulated, dt).vectorize(f.d, its.width).unroll(f.d).unroll(f.qi);
         its.added.update().split(its.rk, ro, rx, cut.value_tile).split(f.d, f.d, dx, its.width);
         its.added.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
         return;
     }
     its.digit_sums.compute_at(its.accumulated, dt);
-    its.digit_sums.bound_extent(its.dg, its.weight_digits)
+    its.digit_sums.bound_extent(its.dg, std::get<integer_dots>(its.planned().how).digits)
         .vectorize(f.d, its.width)
         .unroll(f.d)
         .unroll(its.dg)
@@ -82,7 +81,7 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
         .unroll(f.d)
         .unroll(its.dg)
         .unroll(f.qi);
-    its.interleaved.compute_at(its.digit_sums, its.few.y).bound_extent(its.l, its.integers);
+    its.interleaved.compute_at(its.digit_sums, its.few.y).bound_extent(its.l, its.integers());
     const int side_by_side =
         f.request.target->registers < 32 ? its.width : std::gcd(channels, f.value_depth() / its.pieces_of_values);
     its.interleaved.split(f.d, f.d, dx, side_by_side).reorder(dx, its.l, f.d).vectorize(dx).unroll(its.l).unroll(f.d);
@@ -115,10 +114,10 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         in_block(lanes);
     }
     if (its.vectors_a_chunk == 0) return;
-    if (its.integers > 0) {
+    if (its.integers() > 0) {
         in_block(its.digits)
             .bound_extent(f.ki, cut.key_block)
-            .bound_extent(its.dg, its.weight_digits)
+            .bound_extent(its.dg, std::get<integer_dots>(its.planned().how).digits)
             .split(f.ki, f.ki, kx, vector)
             .reorder(kx, its.dg, f.ki)
             .vectorize(kx)
@@ -127,19 +126,19 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         in_block(its.without_step);
     }
     in_block(its.accumulated).bound_extent(f.d, f.value_depth());
-    if (its.values_are_narrow)
+    if (its.values_are_narrow())
         schedule_codes(cut, its, f);
     else if (its.sums.defined())
         schedule_sums(cut, its, f);
     else
         schedule_accumulated(cut, its, f);
-    if (its.looks_at_pairs) {
-        Stage looked = its.accumulated.update(its.sums.defined() || its.values_are_narrow ? 0 : 1);
+    if (its.looks_at_pairs()) {
+        Stage looked = its.accumulated.update(its.planned().of_whole_block ? 0 : 1);
         looked.reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
         looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
     }
     if (its.of_masked) schedule_masked_values(*its.of_masked, block);
-    if (lies_in_rows(f.graph(), f.depends, f.core.value) || its.values_are_narrow) return;
+    if (lies_in_rows(f.graph(), f.depends, f.core.value) || its.values_are_narrow()) return;
     its.values.clone_in(its.values_again);
     scores.schedule_row_vectors(its.values.compute_at(its.accumulated, RVar("ro")).bound_extent(f.ki, cut.value_tile),
                                 f.value_depth());
@@ -205,13 +204,16 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), vector);
     for (const auto& [lanes, each] : its.lane_sums) add(lanes, each.x.name(), vector);
     if (its.vectors_a_chunk == 0) return all;
-    if (its.integers > 0) {
+    if (its.integers() > 0) {
         add(its.digits, f.ki.name(), vector);
-        add(its.digit_sums, its.few.y.name(), its.integers);
+        add(its.digit_sums, its.few.y.name(), its.integers());
     } else {
-        add(its.values_are_narrow ? its.added : its.sums.defined() ? its.sums : its.accumulated, "ro", cut.value_tile);
+        add(its.values_are_narrow() ? its.added
+            : its.sums.defined()    ? its.sums
+                                    : its.accumulated,
+            "ro", cut.value_tile);
     }
-    if (its.looks_at_pairs) add(its.accumulated, its.looked_at.x.name(), 1);
+    if (its.looks_at_pairs()) add(its.accumulated, its.looked_at.x.name(), 1);
     if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }
@@ -219,13 +221,13 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
 void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f, Pipeline& pipeline) {
     const score_tile_schedule scores(f, its.scores_at);
     scores.fetch_keys(cut, pipeline, its.scores);
-    if (its.vectors_a_chunk == 0 || values_lie_in_keys(f.graph(), f.depends, f.core)) return;
-    if (its.values_are_narrow) {
-        const prefetch_rows::loop added = its.integers > 0
+    if (its.vectors_a_chunk == 0 || !its.planned().fetched) return;
+    if (its.values_are_narrow()) {
+        const prefetch_rows::loop added = its.integers() > 0
                                               ? prefetch_rows::loop{its.digit_sums.name(), its.few.y.name()}
                                               : prefetch_rows::loop{its.added.name(), "ro"};
-        scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.integers > 0 ? its.integers : cut.value_tile,
-                          its.width * its.vectors_of_codes(cut.query_tile), {its.accumulated.name(), "dt"});
+        scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.planned().keys, its.planned().channels,
+                          {its.accumulated.name(), "dt"});
         return;
     }
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
@@ -248,8 +250,8 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }
-    const bool in_integers = std::ranges::any_of(cores, [](const decode_core& core) {
-        return core.state.integers > 0 || core.state.scores_at.contractions.front().integers > 0;
+    const bool in_integers = std::ranges::any_of(f.planned().passes_over_keys(), [](const key_pass* pass) {
+        return made_by<integer_dots>(pass->scores.how) || (pass->values && made_by<integer_dots>(pass->values->how));
     });
     if (!in_integers) return;
     attention.add_custom_lowering_pass(new interleave_stores);

@@ -46,7 +46,7 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
                        const std::vector<gradient_sum>& sums)
     : tasks(tasks),
       wanted(wanted),
-      in_pairs(pairing_of(f.request.schedule) == 2),
+      in_pairs(made_by<bf16_pairs>(std::get<sweep_plan>(f.planned().body).how)),
       f_(f),
       further_(contractions_under(f.graph(), f.depends, wanted)) {
     part = f_.b % tasks.parts;

@@ -74,8 +74,8 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
         tile_of_pairs(weights);
         weights.never_partition(std::vector<VarOrRVar>{f.ki});
     }
-    if (!its.pairs_of_bf16) return;
-    if (its.tiled) {
+    if (!its.pairs_of_bf16()) return;
+    if (its.tiled()) {
         const Var k2 = its.weight_pairs.args()[1];
         in_tile(its.weight_pairs);
         its.weight_pairs.hoist_storage(task).bound_extent(k2, cut.key_block / 2);
@@ -127,14 +127,14 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.qi)
             .unroll(f.d);
     };
-    if (its.tiled) {
+    if (its.tiled()) {
         its.weighted.bound_extent(f.qi, cut.query_tile).bound_extent(f.d, cut.chunk).vectorize(f.qi, lanes);
     } else {
         in_tiles(its.weighted);
         in_registers(its.accumulated);
     }
     if (its.of_masked) {
-        in_tiles(its.weighted.update(its.tiled ? 1 : 0));
+        in_tiles(its.weighted.update(its.tiled() ? 1 : 0));
         in_registers(its.guarded);
         schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
     }
@@ -146,12 +146,12 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.d)
             .never_partition(std::vector<VarOrRVar>{its.looked_at.y});
     };
-    if (its.tiled) {  // for multiply_tiles
+    if (its.tiled()) {  // for multiply_tiles
         its.weighted.update().reorder(its.added.x, its.added.y, f.qi, f.d).never_partition_all();
         in_pairs();
         return;
     }
-    if (its.pairs_of_bf16) {
+    if (its.pairs_of_bf16()) {
         its.accumulated.update(0)
             .reorder(its.added.x, f.qi, f.d, its.added.y)
             .atomic()
@@ -196,12 +196,12 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
     if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name());
     for (const Func& sum : its.weights.of_rows()) add(sum, its.rk.x.name());
-    if (its.pairs_of_bf16)
+    if (its.pairs_of_bf16())
         add(its.weight_pairs, its.weight_pairs.args()[2].name(), 2),
             add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),
             add(its.guarded, its.looked_at.y.name(), 2);
     else if (its.chunk())
-        add(its.accumulated, its.added.x.name(), 1, 4), add(its.guarded, its.looked_at.x.name());
+        add(its.accumulated, its.added.x.name(), 1, its.planned().keys), add(its.guarded, its.looked_at.x.name());
     if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }
@@ -215,15 +215,10 @@ std::vector<row_loop> row_loops(const cpu_prefill& cut, prefill_state& its, cons
     return all;
 }
 
-/// Prefetches the next tile of keys while one is computed. If a head's keys come from memory, short calls at depth 128
-/// take 3 % less time. Shorter rows gain nothing. Neither do values: those of a block are on their way since its first
-/// chunk.
+/// Prefetches the next tile of keys while one is computed.
 void fetch_keys(const prefill_state& its, const kernel_frame& f, Pipeline& pipeline) {
-    constexpr int bytes_of_long_rows = 512;
+    if (!f.keys().scores.fetched) return;
     const instruction& key = f.node(f.core.key);
-    if (key.op != operation::input || f.inputs.is_converted(key.input) ||
-        f.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows)
-        return;
     const prefetch_rows::loop tiles{its.scores.name(), f.ki.name()};
     const prefetch_rows::stream keys{f.inputs.tensor(key.input).name(), f.depth(), 1};
     pipeline.add_custom_lowering_pass(new prefetch_rows(tiles, tiles, {keys}, {}));
@@ -248,7 +243,7 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
         skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.parts.visits_of_block,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_keys(state, frame, attention);
-        if (state.tiled && f.request.target->bf16_tiles)
+        if (state.tiled() && f.request.target->bf16_tiles)
             attention.add_custom_lowering_pass(
                 new multiply_tiles({state.scores_at.contractions.front().product.name(), state.weighted.name()}));
     }

@@ -67,14 +67,15 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
     }
     if (channels) return;
     for (score_tile::contraction& c : its_.contractions) {
-        if (c.tiled && !in_lanes)
+        const bool tiled = made_by<bf16_tiles>(c.how);
+        if (tiled && !in_lanes)
             c.key_rows.compute_at(block)
                 .hoist_storage(storage)
                 .bound_extent(i, positions)
                 .bound_extent(of, 1)
                 .bound_extent(f_.d, f_.depth())
                 .vectorize(f_.d, std::gcd(2 * lanes, f_.depth()));
-        if (c.paired && !(c.tiled && in_lanes)) {
+        if (is_of_bf16(c.how) && !(tiled && in_lanes)) {
             if (!in_lanes) continue;
             const Var j = c.panel.args()[0];
             c.panel.compute_at(block)
@@ -94,7 +95,7 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
             continue;
         }
-        const int channels_of_row = c.tiled ? f_.depth() / 2 : f_.depth();
+        const int channels_of_row = tiled ? f_.depth() / 2 : f_.depth();
         const int transposed = c.fixed ? std::gcd(std::gcd(lanes, positions), channels_of_row) : 1;
         c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
         // Channels a power of two apart would fall into a few sets of the cache.
@@ -123,7 +124,7 @@ void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLev
         for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
         for (score_tile::contraction& c : its_.contractions) {
             c.query_rows.compute_at(block).hoist_storage(storage);
-            if (c.integers == 0) continue;
+            if (!made_by<integer_dots>(c.how)) continue;
             c.panel.compute_at(block).hoist_storage(storage).bound_extent(c.panel.args()[0], 64);
             c.offset.compute_at(block).hoist_storage(storage);
         }
@@ -146,7 +147,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     const Var l("l"), kj("kj");
     const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
-        if (c.integers > 0) {
+        if (made_by<integer_dots>(c.how)) {
             schedule_integers(c, lanes, tile, rows);
             continue;
         }
@@ -173,7 +174,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(f_.qi)
             .unroll(step, std::gcd(cut.depth_unroll, steps))
             .unroll(piece);
-        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow)
+        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !is_of_codes(c.how))
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
 }
@@ -182,7 +183,7 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, int lane
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
     const bool few = f_.request.target->registers < 32;
-    const int keys = c.integers == 2 && few ? 2 : 4;  // a row of words takes a register of AVX2
+    const int keys = f_.keys().scores.keys;
     schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
     c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
@@ -228,13 +229,13 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
         const int wanted = computed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
         streams.push_back({rows.name(), std::min(elements, channels), std::max(wanted / keys, 1)});
     }
-    if (!streams.empty())
-        pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys, parts));
+    pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys, parts));
 }
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
-    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow;
+    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !is_of_codes(c.how);
+    if (!f_.keys().scores.fetched) return;
     fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
                {scores.name(), f_.ki.name()}, cut.lanes, f_.depth());
 }
@@ -243,7 +244,7 @@ std::vector<row_loop> score_tile_schedule::row_loops() const {
     std::vector<row_loop> all;
     for (const score_tile::contraction& c : its_.contractions)
         all.push_back(
-            {{c.panel.name(), f_.qi.name()}, c.paired && !c.tiled ? 1 : std::gcd(lanes_, f_.cut.query_block)});
+            {{c.panel.name(), f_.qi.name()}, made_by<bf16_pairs>(c.how) ? 1 : std::gcd(lanes_, f_.cut.query_block)});
     return all;
 }
 
@@ -259,12 +260,12 @@ void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLe
             .bound_extent(other, others)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
-        if (c.tiled) {  // for multiply_tiles
+        if (made_by<bf16_tiles>(c.how)) {  // for multiply_tiles
             product.update().reorder(c.each.x, c.each.y, lane, other).never_partition_all();
             continue;
         }
         product.vectorize(lane, vector).unroll(lane).unroll(other);
-        if (c.paired) {
+        if (made_by<bf16_pairs>(c.how)) {
             product.update()
                 .reorder(c.each.x, lane, other, c.each.y)
                 .atomic()

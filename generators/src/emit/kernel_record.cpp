@@ -1,8 +1,8 @@
 #include "emit/kernel_record.hpp"
 
 #include "emit/visible_keys.hpp"
+#include "plans/kernel_plan.hpp"
 
-#include <attune/ir/projections.hpp>
 #include <attune/runtime/detail/key_splits.hpp>
 
 #include <algorithm>
@@ -20,27 +20,25 @@ int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
 
 /// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for, as in
 /// calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more.
-int key_splits(const kernel_request& request) {
-    if (!decodes(request.schedule)) return 0;
-    const graph_facts& facts = *request.facts;
-    const auto [query_block, key_block] = blocks_of(request.schedule);
-    const int most = splits_of(request.schedule);
+int key_splits(const kernel_plan& planned, const graph_facts& facts) {
+    const auto* decode = std::get_if<decode_plan>(&planned.body);
+    if (!decode) return 0;
+    const block_grid& grid = decode->grid;
     const auto keys = visible_keys(facts.graph, facts.depends, facts.core);
-    if (!keys || request.on_gpu()) return most;
-    const std::int64_t blocks = (*keys + query_block - 1 + key_block - 1) / key_block;
-    return static_cast<int>(std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, most));
+    if (!keys || planned.on_gpu) return decode->splits;
+    const std::int64_t blocks = (*keys + grid.queries - 1 + grid.keys - 1) / grid.keys;
+    return static_cast<int>(std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, decode->splits));
 }
 
 }  // namespace
 
 attune::kernel kernel_record(const listed_kernel& made) {
     const auto& [facts, types, depths, target, cut, finite] = made.request;
-    const auto [query_block, key_block] = blocks_of(cut);
+    const kernel_plan planned = plan_kernel(made.request);
     const plan& core = facts->core;
-    const row_memory rows = row_memory_of(made.request);
-    const sum_memory sums = sum_memory_of(made.request);
+    const kernel_bytes& bytes = planned.bytes;
     const product_tile tile = product_tile_of(made.request);
-    const bool has_products = !computed_in_full(facts->graph).empty();
+    const bool has_products = !planned.before.empty() || !planned.after.empty();
     return {.symbol = nullptr,
             .target = nullptr,
             .query = types.query,
@@ -49,9 +47,9 @@ attune::kernel kernel_record(const listed_kernel& made) {
             .output = types.output,
             .depth = depths.depth,
             .value_depth = depths.value_depth,
-            .query_block = query_block,
-            .key_block = key_block,
-            .scratch_bytes = scratch_bytes(made.request),
+            .query_block = planned.grid().queries,
+            .key_block = planned.grid().keys,
+            .scratch_bytes = bytes.of_thread,
             .schedule = nullptr,
             .call = nullptr,
             .blocks = nullptr,
@@ -61,17 +59,17 @@ attune::kernel kernel_record(const listed_kernel& made) {
             .shapes = shapes_of(cut),
             .from_queries = made.from_queries,
             .to_queries = made.to_queries,
-            .key_splits = key_splits(made.request),
-            .row_bytes = rows.scratch_bytes,
-            .split_bytes = rows.part_bytes,
+            .key_splits = key_splits(planned, *facts),
+            .row_bytes = bytes.of_row,
+            .split_bytes = bytes.of_split_row,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,
             .product_channels = has_products ? tile.channels : 0,
-            .depths_of_pair = sums.depths != 0 ? sums.depths : depths_of_pair(facts->graph, depths),
-            .sums = {.of_query = sums.of_query,
-                     .of_key = sums.of_key,
-                     .of_key_head = sums.of_key_head,
-                     .parts = sums.parts,
-                     .blocks_of_part = sums.parts != 0 ? fewest_blocks_of_part : 0},
+            .depths_of_pair = bytes.sums.depths != 0 ? bytes.sums.depths : depths_of_pair(facts->graph, depths),
+            .sums = {.of_query = bytes.sums.of_query,
+                     .of_key = bytes.sums.of_key,
+                     .of_key_head = bytes.sums.of_key_head,
+                     .parts = bytes.sums.parts,
+                     .blocks_of_part = bytes.sums.parts != 0 ? fewest_blocks_of_part : 0},
             .cpus = nullptr};
 }
 

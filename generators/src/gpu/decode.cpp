@@ -38,8 +38,8 @@ Expr joined(std::vector<Expr> all, const std::function<Expr(const Expr&, const E
 gpu_decode_state::gpu_decode_state(kernel_frame& frame)
     : f_(frame),
       cut_(frame.schedule_as<gpu_decode>()),
-      chunk_(frame.core.weights < 0 ? 0 : cut_.chunk),
-      scores_at(frame, "", score_tile::lanes::channels),
+      chunk_(frame.keys().values ? frame.keys().values->chunk : 0),
+      scores_at(frame, "", frame.keys().scores),
       rows(cut_.query_tile),
       keys(cut_.key_block),
       across(chunk_ ? rounded_up(frame.value_depth(), chunk_) : 1),
@@ -125,7 +125,9 @@ void gpu_decode_state::define_weights() {
         select(f_.key_at(key) < f_.inputs.keys_in_use(f_.b), values(depth, key, f_.kb, f_.h, f_.b), 0.0f);
     accumulated(at) = 0.0f;
     const Expr weight = weights.weighing(score_tile::pair_of(f_, key, f_.qi));
-    accumulated(at) += weight * (masked_values::are_finite(f_) ? value : masked_values::unless_masked(weight, value));
+    accumulated(at) +=
+        weight *
+        (f_.keys().values->check == value_check::each_pair ? masked_values::unless_masked(weight, value) : value);
 }
 
 Expr gpu_decode_state::old(int i) const {

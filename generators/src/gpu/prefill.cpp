@@ -232,7 +232,7 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     its.values.compute_at(block).store_in(shared).bound_extent(kb, 1);
     by_all_threads(its.values, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
     its.accumulated.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
-    its.accumulated.update().reorder(qi, d, its.added.x).unroll(qi).unroll(d).unroll(its.added.x, 2);
+    its.accumulated.update().reorder(qi, d, its.added.x).unroll(qi).unroll(d).unroll(its.added.x, its.planned().keys);
 }
 
 /// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.

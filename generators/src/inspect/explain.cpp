@@ -5,6 +5,7 @@
 #include "base/formatting.hpp"
 #include "inspect/explain_blocks.hpp"
 #include "inspect/explain_semantics.hpp"
+#include "plans/kernel_plan.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <nlohmann/json.hpp>
@@ -49,7 +50,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"flops_of_call", flops_of(*r.facts, r.depths, call).value},
             {"bytes_read_of_call", read},
             {"bytes_written_of_call", written},
-            {"scratch_bytes_per_thread", scratch_bytes(r)},
+            {"scratch_bytes_per_thread", plan_kernel(r).bytes.of_thread},
             {"saved_row_bytes", json_of(bytes_of_saved_rows(r.core().saved_rows, call))},
             {"tensor_bytes", json_of(bytes_of_computed(r.graph(), r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},

@@ -115,8 +115,11 @@ json json_of(const block_grid& grid) {
 
 json json_of(const score_plan& scores, const graph_ir& graph) {
     json kept = json::array();
-    for (const kept_number& each : scores.kept)
+    for (const kept_node& each : scores.kept)
         kept.push_back({{"of", name_of(each.of)}, {"number", short_text(graph, each.node)}});
+    for (const formed_rows& rows : scores.formed)
+        for (const kept_node& each : rows.kept)
+            kept.push_back({{"of", name_of(each.of)}, {"number", short_text(graph, each.node)}});
     return {{"in_lanes", name_of(scores.along)},
             {"products", words_of(scores.how)},
             {"queries", scores.queries},
@@ -172,9 +175,15 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
 }
 
 json json_of(const kernel_bytes& bytes) {
-    return {{"of_thread", bytes.of_thread},          {"of_row", bytes.of_row},
-            {"of_row_of_split", bytes.of_split_row}, {"of_query", bytes.sums.of_query},
-            {"of_key", bytes.sums.of_key},           {"of_key_of_key_head", bytes.sums.of_key_head}};
+    json buffers = json::object();
+    for (const buffer& each : bytes.buffers) buffers[std::string(each.what)] = each.bytes;
+    return {{"of_thread", bytes.of_thread},
+            {"buffers", buffers},
+            {"of_row", bytes.of_row},
+            {"of_row_of_split", bytes.of_split_row},
+            {"of_query", bytes.sums.of_query},
+            {"of_key", bytes.sums.of_key},
+            {"of_key_of_key_head", bytes.sums.of_key_head}};
 }
 
 json json_of(const listed_kernel& kernel) {
@@ -276,7 +285,10 @@ std::string text_of_bytes(const json& bytes) {
                                     {"of_key", "of a key of a head"},
                                     {"of_key_of_key_head", "of a key of a key head"}})
         if (const auto number = bytes[key].get<std::size_t>(); number > 0) text += fmt::format(", {} {}", number, what);
-    return line("bytes", text);
+    std::string buffers;
+    for (const auto& [what, number] : bytes["buffers"].items())
+        buffers += fmt::format("{}{} {}", buffers.empty() ? "" : ", ", number.get<std::size_t>(), what);
+    return line("bytes", text) + (buffers.empty() ? "" : line("", "a thread: " + buffers));
 }
 
 std::string text_of_plan(const json& plan) {

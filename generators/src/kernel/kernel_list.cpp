@@ -47,7 +47,7 @@ bool converts_in(int lanes, const kernel_request& request) {
 /// its level first.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
     const auto in_integers = [&](const plan* core) {
-        return products_of_scores(request, *core) > 0 || products_of_values(request, *core) > 0;
+        return integers_of_scores(request, *core) > 0 || integers_of_values(request, *core) > 0;
     };
     return request.target->is_for_bf16() && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
            !((request.target->bf16_tiles ? can_use_tiles(request) : can_use_bf16_dot(request)) ||

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <stdexcept>
 
 namespace attune::generators::inline kernel {
@@ -109,11 +108,9 @@ bool can_use_tiles(const kernel_request& request) {
            std::ranges::all_of(request.core().cores(), [](const plan* core) { return core->further.empty(); });
 }
 
-int products_of_scores(const kernel_request& request, const plan& core) {
-    constexpr int rows = 4;
-    const auto* cut = std::get_if<cpu_decode>(&request.schedule);
-    if (request.target->integers == integer_products::none || (cut && cut->query_tile % rows != 0) ||
-        request.depths.depth % coded_channels != 0 || core.contraction < 0)
+int integers_of_scores(const kernel_request& request, const plan& core) {
+    if (request.target->integers == integer_products::none || request.depths.depth % coded_channels != 0 ||
+        core.contraction < 0)
         return 0;
     const auto of = [&](int tensor) { return narrow_rows_of(request.graph(), request.facts->depends, tensor); };
     const auto queries = of(core.query), keys = of(core.key);
@@ -123,17 +120,13 @@ int products_of_scores(const kernel_request& request, const plan& core) {
     return in_bytes ? 4 : 2;
 }
 
-int products_of_values(const kernel_request& request, const plan& core) {
+int integers_of_values(const kernel_request& request, const plan& core) {
     if (request.target->integers == integer_products::none || core.weight_digits == 0) return 0;
     const auto values = narrow_rows_of(request.graph(), request.facts->depends, core.value);
     if (!values || !values->of_8_bits()) return 0;
-    const auto* cut = std::get_if<cpu_decode>(&request.schedule);
-    const std::int64_t steps = core.weight_steps(), keys = cut ? cut->key_block : 0;
     const bool in_bytes = request.target->integers == integer_products::of_bytes ||
-                          (core.weight_digits == 1 && pair_fits_word(steps, values->magnitude()));
-    if (in_bytes) return keys % 4 == 0 ? 4 : 0;
-    const bool fits = keys * steps * values->magnitude() <= std::numeric_limits<std::int32_t>::max();
-    return fits && keys % 2 == 0 ? 2 : 0;
+                          (core.weight_digits == 1 && pair_fits_word(core.weight_steps(), values->magnitude()));
+    return in_bytes ? 4 : 2;
 }
 
 void check(const kernel_request& request) {

@@ -59,39 +59,16 @@ bool can_use_tiles(const kernel_request& request);
 /// Channels of a key that are multiplied as integers at a time.
 inline constexpr int coded_channels = 16;
 
-/// How many products of integers of a core are added up at a time in decode: four of bytes, two of words of 16 bits; 0:
-/// its products are of f32. Of queries and keys, where the formula makes both of codes of 8 bits; of weights and
-/// values, where it allows weights to be rounded.
-int products_of_scores(const kernel_request& request, const plan& core);
-int products_of_values(const kernel_request& request, const plan& core);
-
-/// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
-/// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. Throws
-/// std::runtime_error for a graph that is not one kernel. Of a kernel for decode it is what does not depend on the
-/// number of rows that are stacked.
-std::size_t scratch_bytes(const kernel_request& request);
-
-/// What one thread allocates for softmax(q * t(k)) * v at most, of the above.
-std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths);
-
-/// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each
-/// part of the keys. Else 0.
-struct row_memory {
-    std::size_t scratch_bytes{}, part_bytes{};
-};
-row_memory row_memory_of(const kernel_request& request);
+/// How many products of integers of a core the level's instructions add up at a time, in decode: four of bytes, two of
+/// words of 16 bits; 0: its products are of f32. Of queries and keys, where the formula makes both of codes of 8 bits;
+/// of weights and values, where it allows weights to be rounded.
+int integers_of_scores(const kernel_request& request, const plan& core);
+int integers_of_values(const kernel_request& request, const plan& core);
 
 /// Of a gradient: its queries are cut into parts, each of which has sums of its own of all keys. So many that a batch
 /// element has these tasks, a part of a key head each, but with so many blocks of queries: of fewer, it would take
 /// longer to add up the sums than to make them.
 inline constexpr int tasks_of_batch_element = 16, fewest_blocks_of_part = 8;
-
-/// What these sums take for each query of a head, key of a query head and key of a key head, in so many parts. Else 0.
-struct sum_memory {
-    std::size_t of_query{}, of_key{}, of_key_head{};
-    int parts{}, depths{};  ///< multiply-adds for each pair
-};
-sum_memory sum_memory_of(const kernel_request& request);
 
 /// Matrix products that are computed in full, before the attention or after it: so many positions and channels in
 /// registers, and the most tiles of positions that one task makes. On a device a thread makes one element.

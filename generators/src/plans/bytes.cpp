@@ -1,13 +1,213 @@
+#include "analysis/narrow_rows.hpp"
 #include "plans/parts.hpp"
 
-namespace attune::generators::inline plans {
+#include <algorithm>
+#include <numeric>
 
-kernel_bytes bytes_of(const kernel_request& request) {
-    const row_memory rows = row_memory_of(request);
-    return {.of_thread = scratch_bytes(request),
-            .of_row = rows.scratch_bytes,
-            .of_split_row = rows.part_bytes,
-            .sums = sum_memory_of(request)};
+/// The bytes of a kernel, each buffer by its name. Bounds: Halide allocates less where a number is a constant.
+namespace attune::generators::inline plans {
+namespace {
+
+/// What of a schedule says how much is kept. A GPU's threads keep what a CPU's single lane would.
+struct kept_sizes {
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, key_tile{}, value_tile{}, chunk{1}, pairing{1};
+};
+
+kept_sizes sizes_of(const schedule& s) {
+    return std::visit(
+        [blocks = blocks_of(s)](const auto& cut) {
+            kept_sizes all{
+                .query_block = blocks.query_block, .key_block = blocks.key_block, .query_tile = cut.query_tile};
+            if constexpr (requires { cut.lanes; }) all.lanes = cut.lanes;
+            if constexpr (requires { cut.value_tile; }) all.value_tile = cut.value_tile;
+            if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
+            if constexpr (requires { cut.pairing; }) all.pairing = cut.pairing;
+            if constexpr (requires { cut.key_tile; }) all.key_tile = cut.key_tile;
+            return all;
+        },
+        s);
+}
+
+/// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
+std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
+    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
+    std::vector<int> roots, known{core.contraction};
+    for (const further_contraction& further : core.further) known.push_back(further.node);
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const instruction& node = graph.nodes[n];
+        const bool computed =
+            node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
+        if (computed) roots.push_back(node.arguments[0]);
+        if (node.kind == kind::scores || node.kind == kind::weights || node.kind == kind::output ||
+            node.kind == kind::row)
+            roots.push_back(static_cast<int>(n));
+    }
+    const auto kept = hoistable(graph, depends, roots, known);
+    return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
+}
+
+/// What softmax(q * t(k)) * v keeps.
+std::vector<buffer> plain_buffers(const schedule& s, const depth_pair& depths) {
+    const kept_sizes cut = sizes_of(s);
+    const int chunks = (depths.value_depth + cut.chunk - 1) / cut.chunk;
+    return {{"state", floats(cut.query_block, chunks * (cut.chunk + 2))},
+            {"queries", floats(cut.query_block, depths.depth)},
+            {"rows", floats(cut.query_block, 2)},
+            {"scores and weights", floats(cut.query_tile, 2 * cut.key_block)},
+            {"sums of values", floats(cut.query_tile, cut.chunk + 2)},
+            {"transposed", floats(cut.lanes, cut.lanes + cut.query_block)}};
+}
+
+/// Adds up what one thread keeps in prefill.
+class prefill_buffers {
+public:
+    prefill_buffers(const kernel_plan& planned, const kernel_request& request)
+        : planned_(planned), request_(request), cut_(sizes_of(request.schedule)) {}
+
+    std::vector<buffer> read() {
+        const plan& core = request_.core();
+        if (!core.has_core()) {
+            add("rows", floats(2 * cut_.query_block, static_cast<int>(request_.graph().outputs.size()) + 4));
+            return all_;
+        }
+        for (const key_pass* each : planned_.passes_over_keys())
+            add_pass(*each, *core.cores()[static_cast<std::size_t>(each->core)]);
+        for (const pair_outputs& each : planned_.pairs) add_pairs(each);
+        add("kept numbers", 3 * hoisted_bytes(*request_.facts, cut_));
+        return all_;
+    }
+
+private:
+    void add(std::string_view what, std::size_t bytes) {
+        const auto before = std::ranges::find(all_, what, &buffer::what);
+        if (before != all_.end())
+            before->bytes += bytes;
+        else if (bytes > 0)
+            all_.push_back({what, bytes});
+    }
+
+    bool is_formed(int tensor) const {
+        return tensor >= 0 && request_.graph().nodes[static_cast<std::size_t>(tensor)].op != operation::input;
+    }
+    /// What is read by broadcast is converted first.
+    bool is_converted(int tensor, element_type type) const {
+        return tensor >= 0 && !is_formed(tensor) && bytes_of(type) < 4;
+    }
+
+    void add_formed(const plan& core) {
+        const int depth = request_.depths.depth;
+        if (is_formed(core.query)) add("formed queries", floats(cut_.query_block, depth));
+        if (is_formed(core.key)) add("formed keys", floats(cut_.key_block, depth));
+    }
+
+    void add_pass(const key_pass& pass, const plan& core) {
+        const auto [depth, value_depth] = request_.depths;
+        const element_types& types = request_.types;
+        const multiplication& how = pass.scores.how;
+        for (const buffer& each : plain_buffers(request_.schedule, request_.depths)) add(each.what, each.bytes);
+        add_formed(core);
+        const bool in_f32 = !is_of_bf16(how);
+        if (is_formed(core.value) || (in_f32 && is_converted(core.value, types.value)))
+            add("values", floats(cut_.key_block, value_depth));
+        if (in_f32 && is_converted(core.key, types.key)) add("converted keys", floats(cut_.key_block, depth));
+        const int beside = 2 * cut_.lanes + cut_.query_tile;
+        if (made_by<bf16_pairs>(how)) add("pairs of bf16", floats(cut_.key_block, value_depth + beside) / 2);
+        if (made_by<bf16_tiles>(how))
+            add("tiles of bf16", floats(cut_.key_block, value_depth + depth + beside) / 2 +
+                                     floats(cut_.query_block, depth) + floats(cut_.query_tile, cut_.key_tile));
+        // Modified weights lie in a tile of their own, and have sums.
+        const int modified =
+            static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+        add("modified weights",
+            floats(modified, cut_.query_tile * cut_.key_block + 2 * cut_.query_block * (value_depth / cut_.chunk + 2)));
+        add("rows", floats(cut_.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4)));
+        add("transposed",
+            pass.scores.turned.size() * (floats(cut_.query_tile, cut_.key_block) + floats(cut_.lanes, cut_.lanes)));
+    }
+
+    /// The second pass: keys transposed, the queries' rows, a block of each output, or of up to four blocks of queries,
+    /// and the tile that is added to it.
+    void add_pairs(const pair_outputs& of) {
+        const int depth = request_.depths.depth, made = static_cast<int>(of.nodes.size()),
+                  blocks = of.shape == pair_shape::head_means ? 4 : 1;
+        add_formed(request_.core());
+        add("outputs of pairs", floats(cut_.key_block + 2 * cut_.lanes, depth) + floats(cut_.query_block, depth) +
+                                    floats(cut_.query_block, 2) +
+                                    floats(made * blocks, cut_.key_block * cut_.query_block) +
+                                    floats(made + 1, 2 * cut_.lanes * 12) + floats(cut_.lanes, cut_.key_block));
+    }
+
+    const kernel_plan& planned_;
+    const kernel_request& request_;
+    const kept_sizes cut_;
+    std::vector<buffer> all_;
+};
+
+/// In decode: what one thread allocates for each row, and what is kept of each row for each split. Else 0.
+struct row_memory {
+    std::size_t scratch_bytes{}, part_bytes{};
+};
+row_memory row_memory_of(const kernel_request& request) {
+    const auto& [facts, types, depths, target, schedule, finite] = request;
+    if (!decodes(schedule)) return {};
+    const kept_sizes cut = sizes_of(schedule);
+    const auto size = [](int numbers) { return floats(numbers, 1); };
+    row_memory each;
+    for (const plan* core : facts->core.cores()) {
+        const int scaled = core->value >= 0 && narrow_rows_of(facts->graph, facts->depends, core->value) ? 1 : 0,
+                  modified = static_cast<int>(core->summed_weights.size()) +
+                             (core->weights >= 0 && core->weights != core->statistic_node);
+        if (request.on_gpu()) {  // what is kept of a block of threads is in the device's shared memory
+            each.part_bytes += size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
+            continue;
+        }
+        const int vector = core->weights >= 0 ? cut.lanes : 1,  // at most: a chunk is a vector or more
+            chunks = core->weights >= 0 ? depths.value_depth / vector + 1 : 1;
+        const int state = depths.value_depth + vector * chunks * (2 + modified);
+        each.part_bytes += size(state);
+        each.scratch_bytes += size(depths.depth + (2 + modified + scaled) * (cut.key_block + cut.lanes + 2) +
+                                   depths.value_depth + state + 2) +
+                              3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
+    }
+    return each;
+}
+
+/// In decode: tiles of keys and values that are formed, rows that fill the last tile, and 32 allocations rounded up.
+std::vector<buffer> decode_buffers(const kernel_request& request, const row_memory& row) {
+    const kept_sizes cut = sizes_of(request.schedule);
+    const std::size_t cores = request.core().cores().size();
+    const int tile = cut.lanes * request.depths.depth + cut.value_tile * request.depths.value_depth +
+                     cut.lanes * cut.lanes * cut.query_tile;
+    return {{"rows of the last tile", static_cast<std::size_t>(cut.query_tile - 1) * row.scratch_bytes},
+            {"tiles", cores * floats(tile, 1)},
+            {"kept numbers", cores * 3 * hoisted_bytes(*request.facts, cut)},
+            {"rounding", cores * 32 * 128}};
+}
+
+std::size_t sum_of(const std::vector<buffer>& all) {
+    return std::accumulate(all.begin(), all.end(), std::size_t{},
+                           [](std::size_t sum, const buffer& each) { return sum + each.bytes; });
+}
+
+}  // namespace
+
+std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
+    return sum_of(plain_buffers(s, depths));
+}
+
+kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request) {
+    const row_memory row = row_memory_of(request);
+    kernel_bytes bytes{.of_row = row.scratch_bytes, .of_split_row = row.part_bytes, .sums = sum_memory_of(request)};
+    if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
+        bytes.buffers = buffers_of(*cut, request);
+        bytes.buffers.push_back({"kept numbers", 3 * hoisted_bytes(*request.facts, sizes_of(*cut))});
+    } else {
+        bytes.buffers =
+            decodes(request.schedule) ? decode_buffers(request, row) : prefill_buffers(planned, request).read();
+    }
+    std::erase_if(bytes.buffers, [](const buffer& each) { return each.bytes == 0; });
+    bytes.of_thread = sum_of(bytes.buffers);
+    return bytes;
 }
 
 }  // namespace attune::generators::inline plans

@@ -42,9 +42,15 @@ using multiplication = std::variant<f32_products, bf16_pairs, bf16_tiles, intege
 enum class owner : std::uint8_t { query, key, task };
 
 /// A number of the graph that is computed once a block, or once a task, and not for each pair.
-struct kept_number {
+struct kept_node {
     int node{};
     owner of{};
+};
+
+/// Queries, keys or values that are formed a block at a time: numbers of a position that all channels share are kept.
+struct formed_rows {
+    int formula{};  ///< node
+    std::vector<kept_node> kept{};
 };
 
 /// The scores of a block of queries with a block of keys.
@@ -56,9 +62,13 @@ struct score_plan {
     int queries{}, keys{};               ///< of a tile whose sums are in registers; in decode `queries` are rows
     int unroll{1};                       ///< steps of the sum over the channels that are written out
     std::vector<int> further{};  ///< nodes: other sums over products of a query's and a key's numbers, of f32 always
-    std::vector<int> roots{};    ///< nodes: all that is asked of a pair
-    std::vector<kept_number> kept{};
+    std::vector<kept_node> kept{};
+    std::vector<formed_rows> formed{};
     std::vector<int> turned{};  ///< nodes: numbers of pairs that lie along the keys, and are transposed
+    bool fetched{};             ///< rows of keys are asked for before they are read
+
+    /// Of rows that are formed.
+    const std::vector<kept_node>& kept_of(int formula) const;
 };
 
 /// Which values are looked at for NaN and infinities, before a weight of 0 multiplies them.
@@ -73,11 +83,13 @@ enum class value_check : std::uint8_t {
 struct value_plan {
     multiplication how{f32_products{}};
     value_check check{};
-    int vector{};           ///< value depths side by side: in lanes in decode, else 1
-    int channels{};         ///< value depths whose sums are in registers
-    int keys{};             ///< whose values are added at a time
-    int chunk{};            ///< value depths that share a maximum and a sum
-    bool of_whole_block{};  ///< sums over all keys of a block stay in registers: in decode, else always
+    int vector{};               ///< value depths side by side: in lanes in decode, else 1
+    int channels{};             ///< value depths whose sums are in registers
+    int channels_of_one_row{};  ///< in decode of codes: where a task has one row
+    int keys{};                 ///< whose values are added at a time
+    int chunk{};                ///< value depths that share a maximum and a sum
+    bool of_whole_block{};      ///< sums over all keys of a block stay in registers: in decode, else always
+    bool fetched{};             ///< rows of values are asked for before they are read
 };
 
 /// What the pass over the keys keeps of a row.
@@ -139,6 +151,7 @@ struct sweep_plan {
 enum class pair_shape : std::uint8_t { pairs, head_means, columns };
 struct pair_outputs {
     pair_shape shape{};
+    std::vector<int> nodes{};  ///< that are written, in the graph's order
     score_plan scores{};
 };
 
@@ -158,9 +171,26 @@ struct pass_plan {
     bool of_module{};  ///< it is added for the target, behind all others
 };
 
+/// So many bytes under a name, for people.
+struct buffer {
+    std::string_view what{};
+    std::size_t bytes{};
+};
+
+/// What the sums of a gradient take for each query of a head, key of a query head and key of a key head, in so many
+/// parts of the queries. Else 0.
+struct sum_memory {
+    std::size_t of_query{}, of_key{}, of_key_head{};
+    int parts{}, depths{};  ///< multiply-adds for each pair
+};
+
 /// The bytes of a kernel, in kinds that only a call's sizes multiply.
 struct kernel_bytes {
-    std::size_t of_thread{};               ///< what one thread allocates, at most
+    /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
+    /// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. In
+    /// decode it is what does not depend on the number of rows that are stacked.
+    std::size_t of_thread{};
+    std::vector<buffer> buffers{};         ///< of_thread, by what it is for
     std::size_t of_row{}, of_split_row{};  ///< in decode: beside that for each row; what each split leaves of a row
     sum_memory sums{};                     ///< of a gradient
 };
@@ -183,24 +213,32 @@ struct kernel_plan {
     /// Of the core at that place in plan::cores. Throws std::logic_error where none keeps anything of a row.
     const key_pass& pass_of(int core) const;
     std::vector<const key_pass*> passes_over_keys() const;
-    const pair_outputs& outputs_of(pair_shape shape) const;
 };
 
 /// Throws std::runtime_error, a sentence, for a request that no kernel is made of.
 kernel_plan plan_kernel(const kernel_request& request);
 
-/// The grid alone: of any schedule, for whatever target.
-block_grid grid_of(const schedule& s, masking hides);
+/// What one thread allocates for softmax(q * t(k)) * v at most.
+std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths);
 
-/// Vectors of sums of codes that a tile of so many rows has in registers, of those of a chunk. Where there are 16
-/// registers, sums take half of them: codes and weights need the others. One row has few sums, and takes all vectors.
-int vectors_of_codes(int vectors, int digits, int rows, bool few_registers);
+/// The grid alone: of any schedule, for whatever target. A sub-block has whole tiles, and is not so small that deciding
+/// about it costs more than it saves.
+block_grid grid_of(const schedule& s, masking hides);
 
 /// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
 
 inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
 
 template <class How> bool made_by(const multiplication& how) { return std::holds_alternative<How>(how); }
+
+/// Whether pairs of bf16 are multiplied, by tiles or by vectors.
+inline bool is_of_bf16(const multiplication& how) { return made_by<bf16_pairs>(how) || made_by<bf16_tiles>(how); }
+
+/// Whether keys or values are codes of few bits: products of them, or of what they are converted to.
+inline bool is_of_codes(const multiplication& how) {
+    const auto* f32 = std::get_if<f32_products>(&how);
+    return made_by<integer_dots>(how) || (f32 && f32->of_codes);
+}
 
 /// How many products of integers are added up at a time; 0 of all others.
 inline int integers_at_a_time(const multiplication& how) {

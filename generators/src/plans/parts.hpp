@@ -22,6 +22,13 @@ key_pass pass_of(const gpu_decode& cut, const kernel_request& request, const pla
 /// In order, as far as the plan's other parts say.
 std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& request);
 
-kernel_bytes bytes_of(const kernel_request& request);
+kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request);
+std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& request);
+sum_memory sum_memory_of(const kernel_request& request);
+
+/// The bytes of a tensor of f32.
+inline std::size_t floats(int rows, int columns) {
+    return sizeof(float) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+}
 
 }  // namespace attune::generators::inline plans

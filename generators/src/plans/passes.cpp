@@ -62,7 +62,7 @@ private:
         if (has_rows && !body.cores.empty()) add("trim_tail_rows", "queries of a task");
         for (const key_pass& each : body.cores) {
             add("skip_blocks", of_core("state.blocks", each));
-            if (fetches_keys(each)) add("prefetch_rows", of_core("keys of scores", each));
+            if (each.scores.fetched) add("prefetch_rows", of_core("keys of scores", each));
             if (each.values && made_by<bf16_tiles>(each.values->how) && request_.target->bf16_tiles)
                 add("multiply_tiles", of_core("product, weighted", each));
         }
@@ -89,12 +89,9 @@ private:
         }
         bool in_integers = false;
         for (const key_pass& each : body.cores) {
-            const plan& core = core_of(each);
             add("skip_blocks", of_core("state.blocks", each));
-            if (has_rows_in_memory(core.key)) add("prefetch_rows", of_core("keys of scores", each));
-            const bool arrive_with_keys = values_lie_in_keys(request_.graph(), request_.facts->depends, core);
-            if (each.values && !arrive_with_keys && has_rows_in_memory(core.value))
-                add("prefetch_rows", of_core("values", each));
+            if (each.scores.fetched) add("prefetch_rows", of_core("keys of scores", each));
+            if (each.values && each.values->fetched) add("prefetch_rows", of_core("values", each));
             in_integers |=
                 made_by<integer_dots>(each.scores.how) || (each.values && made_by<integer_dots>(each.values->how));
         }
@@ -108,34 +105,8 @@ private:
         for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
     }
 
-    const plan& core_of(const key_pass& of) const {
-        return *request_.core().cores()[static_cast<std::size_t>(of.core)];
-    }
-
     std::string of_core(std::string what, const key_pass& of) const {
         return request_.core().others.empty() ? what : what + " of softmax " + std::to_string(of.core + 1);
-    }
-
-    /// Whether some input under a tensor has rows of channels that lie side by side.
-    bool has_rows_in_memory(int tensor) const {
-        const graph_ir& graph = request_.graph();
-        const std::vector<bool> read = under(graph, {tensor});
-        for (std::size_t n = 0; n < read.size(); ++n)
-            if (read[n] && graph.nodes[n].op == operation::input &&
-                has_dense_rows(graph.inputs[static_cast<std::size_t>(graph.nodes[n].input)]))
-                return true;
-        return false;
-    }
-
-    /// In prefill: keys that are read as they lie, of long rows.
-    bool fetches_keys(const key_pass& of) const {
-        constexpr int bytes_of_long_rows = 512;
-        const instruction& key = request_.graph().nodes[static_cast<std::size_t>(core_of(of).key)];
-        if (key.op != operation::input) return false;
-        const input_declaration& input = request_.graph().inputs[static_cast<std::size_t>(key.input)];
-        const element_type element = element_of(input, request_.types);
-        return element != element_type::bf16 && element != element_type::f16 &&
-               request_.depths.depth * static_cast<int>(sizeof(float)) >= bytes_of_long_rows;
     }
 
     const kernel_plan& plan_;

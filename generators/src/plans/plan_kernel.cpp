@@ -4,6 +4,7 @@
 #include "kernel/gradient_schedule.hpp"
 #include "plans/parts.hpp"
 
+#include <attune/ir/outputs_problem.hpp>
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
@@ -45,8 +46,10 @@ std::vector<int> shared_tasks(const std::vector<key_pass>& passes, const kernel_
     };
     const auto fit = [&](const key_pass& one, const key_pass& other) {
         const auto width = [](const key_pass& pass) { return pass.values ? pass.values->vector : 1; };
-        const auto chunk = [](const key_pass& pass) { return pass.values ? pass.values->chunk : 0; };
-        if (one.row.numbers() != other.row.numbers() || width(one) != width(other) || chunk(one) != chunk(other))
+        const auto chunks = [&](const key_pass& pass) {
+            return pass.values ? request.depths.value_depth / pass.values->chunk : 1;
+        };
+        if (one.row.numbers() != other.row.numbers() || width(one) != width(other) || chunks(one) != chunks(other))
             return false;
         const std::vector<bool> here = rows_of(one), there = rows_of(other);
         for (std::size_t n = 0; n < here.size(); ++n)
@@ -102,16 +105,23 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
+pair_shape shape_of(kind output) {
+    return output == kind::column      ? pair_shape::columns
+           : output == kind::head_mean ? pair_shape::head_means
+                                       : pair_shape::pairs;
+}
+
 /// A second pass over the scores, keys in lanes; on a GPU each thread makes pairs one by one.
 std::vector<pair_outputs> pairs_of(const kernel_request& request) {
     std::vector<pair_outputs> all;
     const plan& core = request.core();
     if (request.facts->gradient) return all;
     for (const pair_shape shape : {pair_shape::pairs, pair_shape::head_means, pair_shape::columns}) {
-        const bool wanted = shape == pair_shape::pairs     ? core.makes(kind::scores) || core.makes(kind::weights)
-                            : shape == pair_shape::columns ? core.makes(kind::column)
-                                                           : core.makes(kind::head_mean);
-        if (!wanted) continue;
+        std::vector<int> nodes;
+        for (std::size_t i = 0; i < core.outputs.size(); ++i)
+            if (const kind what = core.outputs[i]; attune::detail::is_of_pairs(what) && shape_of(what) == shape)
+                nodes.push_back(request.graph().outputs[i].node);
+        if (nodes.empty()) continue;
         score_plan scores = scores_along(score_plan::lanes::keys, request, core);
         scores.queries = scores.keys = 1;
         if (const auto* cut = std::get_if<cpu_prefill>(&request.schedule)) {
@@ -119,7 +129,7 @@ std::vector<pair_outputs> pairs_of(const kernel_request& request) {
             scores.keys = std::gcd(cut->key_block, 2 * cut->lanes);
             scores.unroll = cut->depth_unroll;
         }
-        all.push_back({shape, std::move(scores)});
+        all.push_back({shape, std::move(nodes), std::move(scores)});
     }
     return all;
 }
@@ -202,7 +212,7 @@ kernel_plan plan_kernel(const kernel_request& request) {
     add_computed(made, request.graph());
     add_outputs(made, request);
     made.passes = passes_of(made, request);
-    made.bytes = bytes_of(request);
+    made.bytes = bytes_of(made, request);
     return made;
 }
 
@@ -233,12 +243,6 @@ const key_pass& kernel_plan::pass_of(int core) const {
         if (each->core == core) return *each;
     throw std::logic_error("expected an attention core that keeps something of a row, got core " +
                            std::to_string(core));
-}
-
-const pair_outputs& kernel_plan::outputs_of(pair_shape shape) const {
-    for (const pair_outputs& each : pairs)
-        if (each.shape == shape) return each;
-    throw std::logic_error("expected outputs of pairs that the kernel makes, got another shape");
 }
 
 }  // namespace attune::generators::inline plans

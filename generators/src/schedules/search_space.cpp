@@ -2,6 +2,7 @@
 
 #include "kernel/gpu_schedule.hpp"
 #include "kernel/shared_memory.hpp"
+#include "plans/kernel_plan.hpp"
 #include "schedules/cost_model.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ bool keeps_the_rules(const schedule& s, const depth_pair& depths) {
 std::size_t scratch_of(const cpu_gradient& s, const kernel_request& request) {
     kernel_request there = request;
     there.schedule = s;
-    return scratch_bytes(there);
+    return plan_kernel(there).bytes.of_thread;
 }
 template <class Cut> std::size_t scratch_of(const Cut& s, const kernel_request& request) {
     return plain_scratch_bytes(s, request.depths);

@@ -1,8 +1,10 @@
 #pragma once
 #include "block_mask/block_mask.hpp"
+#include "plans/kernel_plan.hpp"
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace attune::generators::inline stages {
 
@@ -12,13 +14,15 @@ inline constexpr float log2_of_e = 1.44269504f;
 
 /// What the stages of one kernel share: inputs, and the names of the axes along which everything lies.
 struct kernel_frame {
-    explicit kernel_frame(const kernel_request& request)
+    /// Without a plan blocks can be asked about, and no more.
+    explicit kernel_frame(const kernel_request& request, const kernel_plan* planned = nullptr)
         : request(request),
           core(request.core()),
           depends(request.facts->depends),
           cut(request.blocks()),
           inputs(request),
-          tables(request, inputs) {
+          tables(request, inputs),
+          planned_(planned) {
         if (decodes()) stack_heads();
     }
     /// The same tensors in other blocks; not in decode.
@@ -28,7 +32,8 @@ struct kernel_frame {
           depends(whole.depends),
           cut(cut),
           inputs(whole.inputs),
-          tables(request, inputs) {}
+          tables(request, inputs),
+          planned_(whole.planned_) {}
     /// The same tensors and blocks for another attention core of the graph.
     kernel_frame(const kernel_frame& first, const plan& core)
         : request(first.request),
@@ -36,7 +41,8 @@ struct kernel_frame {
           depends(first.depends),
           cut(first.cut),
           inputs(first.inputs),
-          tables(request, inputs) {
+          tables(request, inputs),
+          planned_(first.planned_) {
         if (decodes()) stack_heads();
     }
     kernel_frame(const kernel_frame&) = delete;
@@ -51,6 +57,15 @@ struct kernel_frame {
     Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
     Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};  ///< query in block, query block, key in block, key block
 
+    const kernel_plan& planned() const {
+        if (!planned_) throw std::logic_error("expected a frame with a plan, got one that only blocks are asked of");
+        return *planned_;
+    }
+    /// Of this frame's core.
+    const key_pass& keys() const {
+        const plan& first = request.core();
+        return planned().pass_of(&core == &first ? 0 : static_cast<int>(&core - first.others.data()) + 1);
+    }
     const graph_ir& graph() const { return request.graph(); }
     const instruction& node(int n) const { return request.graph().nodes[n]; }
     int depth() const { return request.depths.depth; }
@@ -110,6 +125,8 @@ private:
         query_of_row(qi, qt) = clamp(qt * cut.query_block + qi % queries_stacked(), 0, inputs.query_length - 1);
         head_of_row(qi, h) = clamp(h * group() + qi / queries_stacked(), 0, inputs.heads - 1);
     }
+
+    const kernel_plan* const planned_;
 };
 
 }  // namespace attune::generators::inline stages

@@ -33,7 +33,7 @@ RDom masked_values::scan(const kernel_frame& f, int width, const subblocks& part
     const Expr behind = f.kb * f.cut.key_block + (scanned.z + 1) * parts.keys();
     // By the sign's bit: Halide would shorten the loop by a comparison.
     const Expr not_in_use = reinterpret<std::uint32_t>(f.inputs.keys_in_use(f.b) - behind) >> 31 != 0;
-    scanned.where(are_finite(f) ? not_in_use : parts.may_mask(scanned.z));
+    scanned.where(f.keys().values->check == value_check::behind_last_key ? not_in_use : parts.may_mask(scanned.z));
     return scanned;
 }
 

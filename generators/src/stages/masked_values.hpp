@@ -27,10 +27,6 @@ public:
     /// Whether the product of the block must look at each pair.
     Halide::Expr matter() const { return found.spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
 
-    /// Whether all values below the keys in use are finite, as promised of inputs.
-    static bool are_finite(const kernel_frame& f) {
-        return f.request.finite && lies_in_rows(f.graph(), f.depends, f.core.value);
-    }
     /// The value, or 0 where the weight is; by its bits, as arithmetic may assume that there is no NaN.
     static Halide::Expr unless_masked(const Halide::Expr& weight, const Halide::Expr& value);
 

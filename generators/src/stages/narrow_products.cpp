@@ -59,7 +59,7 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at = at_row(of_query, {});
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
-    hoist({node.arguments[0]}, at);
+    hoist(planned_.kept_of(node.arguments[0]), at);
     scaled_rows rows{
         .codes = Func(pass_ + name), .bytes = {}, .factor = 1.0f, .whole = narrow->whole, .in_order = narrow->in_order};
     const Expr codes = f_.evaluate(narrow->codes, at).value;
@@ -82,10 +82,9 @@ void score_tile::sum_integers(contraction& c) {
     const Var x("x"), piece("piece"), j("j"), r("r"), rows("rows"), &qt = f_.qt, &kb = f_.kb, &h = f_.h, &b = f_.b;
     const scaled_rows queries = narrow_rows_of(f_.core.query, "query_rows"),
                       keys_of = narrow_rows_of(f_.core.key, "key_rows");
-    c.integers = products_of_scores(f_.request, f_.core);
-    const bool in_bytes = c.integers == 4;
-    const int channels = coded_channels, lanes_of_row = channels / c.integers, lowest = in_bytes ? keys_of.lowest : 0;
-    c.narrow = true;
+    const int at_a_time = integers_at_a_time(c.how);
+    const bool in_bytes = at_a_time == 4;
+    const int channels = coded_channels, lanes_of_row = channels / at_a_time, lowest = in_bytes ? keys_of.lowest : 0;
     c.of_key = keys_of.factor, c.pieces = keys_of.pieces;
     c.query_rows = Func(pass_ + "query_code_rows"), c.panel = Func(pass_ + "panel"), c.offset = Func(pass_ + "offset");
     c.query_rows(f_.d, f_.qi, qt, h, b) =
@@ -96,14 +95,14 @@ void score_tile::sum_integers(contraction& c) {
     c.offset(f_.qi, qt, h, b) = 0;
     if (lowest != 0) c.offset(f_.qi, qt, h, b) += lowest * cast<int>(c.query_rows(coded_channel, f_.qi, qt, h, b));
 
-    c.each = RDom({{0, c.integers}, {0, f_.depth() / channels}}, pass_ + "each_channel");
+    c.each = RDom({{0, at_a_time}, {0, f_.depth() / channels}}, pass_ + "each_channel");
     c.lane = RDom(0, lanes_of_row, pass_ + "lane");
     c.dots = Func(pass_ + "dots"), c.sums = Func(pass_ + "sums"), c.collected = Func(pass_ + "collected");
-    const Expr code = keys_of.bytes(channels * c.each.y + c.integers * j + c.each.x, f_.ki, kb, h, b),
+    const Expr code = keys_of.bytes(channels * c.each.y + at_a_time * j + c.each.x, f_.ki, kb, h, b),
                key = in_bytes ? code - Internal::make_const(UInt(8), lowest & 255) : cast<std::int8_t>(code);
     c.dots(j, r, f_.ki, rows, kb, qt, h, b) = 0;
     c.dots(j, r, f_.ki, rows, kb, qt, h, b) +=
-        cast<int>(key) * cast<int>(c.panel(c.each.x + c.integers * j + channels * r, c.each.y, rows, qt, h, b));
+        cast<int>(key) * cast<int>(c.panel(c.each.x + at_a_time * j + channels * r, c.each.y, rows, qt, h, b));
     c.sums(r, f_.ki, rows, kb, qt, h, b) = 0;
     c.sums(r, f_.ki, rows, kb, qt, h, b) += c.dots(c.lane, r, f_.ki, rows, kb, qt, h, b);
     c.collected(r, f_.ki, rows, kb, qt, h, b) = c.sums(r, f_.ki, rows, kb, qt, h, b);

@@ -10,24 +10,17 @@ using namespace Halide;
 
 namespace {
 
-int chunk_of(const schedule& s) {
-    const auto* on_gpu = std::get_if<gpu_prefill>(&s);
-    return on_gpu ? on_gpu->chunk : std::get<cpu_prefill>(s).chunk;
-}
-
 std::vector<Var> element_of_sum(const kernel_frame& f) { return {f.qi, f.d, f.kb, f.qt, f.h, f.b}; }
 
 }  // namespace
 
 prefill_state::prefill_state(const kernel_frame& frame)
-    : scores_at(frame, "", score_tile::lanes::queries),
+    : scores_at(frame, "", frame.keys().scores),
       parts(frame),
       f_(frame),
-      chunk_(frame.core.weights < 0 ? 0 : chunk_of(frame.request.schedule)) {
+      chunk_(frame.keys().values ? frame.keys().values->chunk : 0) {
     // If no block is known to be full without looking, the mask is applied where scores are made.
     masks_apart = parts.may_be_whole && !scores_at.masked_by_product && !f_.request.on_gpu();
-    pairs_of_bf16 = pairing_of(f_.request.schedule) != 1 && chunk_;
-    tiled = pairs_of_bf16 && is_tiled(f_.request.schedule);
     define_scores();
     define_weights();
     define_state();
@@ -63,7 +56,7 @@ void prefill_state::define_weights() {
     };
     // Rounded before they are added up, so that a row's weights sum to one.
     const auto rounded = [this](const Expr& weight) {
-        if (!pairs_of_bf16) return weight;
+        if (!pairs_of_bf16()) return weight;
         Expr bits = reinterpret<std::uint32_t>(weight);
         // Below the last NaN, which would otherwise be rounded up to a number; so are those with a sign. No weight has.
         if (!f_.request.finite) bits = min(bits, Expr(0x7fff7fffu));
@@ -71,12 +64,12 @@ void prefill_state::define_weights() {
     };
     weights = weights_of_block(f_, scores_at, scores, reduced, rounded);
     if (!chunk_) return;
-    if (pairs_of_bf16)
+    if (pairs_of_bf16())
         define_pairs();
     else
         define_values();
     const std::vector<Var> at = element_of_sum(f_);
-    if (!tiled) weighted(at) = accumulated(at);
+    if (!tiled()) weighted(at) = accumulated(at);
     if (!of_masked) return;
     RDom guarded_block(0, 1, "guarded_block");  // the block itself, so that it can have a condition
     guarded_block.where(of_masked->matter());
@@ -107,7 +100,7 @@ void prefill_state::define_values() {
         added.where(!of_masked->matter());
     }
     // On a GPU each pair is looked at, and no block before.
-    add_values(accumulated, added, f_.request.on_gpu() && !masked_values::are_finite(f_));
+    add_values(accumulated, added, planned().check == value_check::each_pair);
     if (!of_masked) return;
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());
@@ -118,6 +111,7 @@ void prefill_state::define_values() {
 void prefill_state::define_pairs() {
     // Algorithm
     const Var j("j"), k2("k2");
+    const bool tiled = this->tiled();
     added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "added");
     const Expr depth = min(f_.d, f_.value_depth() - 1);
     const auto weight = [&](const Expr& which) {

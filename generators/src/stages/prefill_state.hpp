@@ -28,13 +28,18 @@ public:
     int chunk() const override { return chunk_; }
     bool depths_in_lanes() const override { return false; }
 
+    /// How weights and values are multiplied, of which there are some.
+    const value_plan& planned() const { return *f_.keys().values; }
+    /// Two keys at a time.
+    bool pairs_of_bf16() const { return chunk_ > 0 && is_of_bf16(planned().how); }
+    /// So, by tiles: both are words of two keys.
+    bool tiled() const { return chunk_ > 0 && made_by<bf16_tiles>(planned().how); }
+
     // What there is to schedule. Rows are (query in block, key block, query block, head, batch), pairs (query in
     // block, key in block, key block, query block, head, batch).
     score_tile scores_at;
     subblocks parts;
     bool masks_apart{};             ///< the scores' update masks blocks that are not known to be full
-    bool pairs_of_bf16{};           ///< weights and values are multiplied two keys at a time
-    bool tiled{};                   ///< so, by tiles: both are words of two keys
     Halide::Func scores{"scores"};  ///< of pairs
     block_weights weights;
     Halide::Func values;  ///< (value depth, key in block, key block, head, batch)

@@ -172,16 +172,8 @@ Expr computed_tensor::reads_dense(int formula, int axes, const std::function<boo
     return dense;
 }
 
-computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
-    const graph_ir& graph = frame.graph();
-    std::vector<bool> after(graph.nodes.size());
-    for (std::size_t n = 0; n < after.size(); ++n) {
-        const instruction& it = graph.nodes[n];
-        after[n] = it.kind == kind::output;
-        for (int i = 0; i < it.argument_count; ++i) after[n] = after[n] || after[it.arguments[i]];
-    }
-    for (const int n : computed_in_full(graph)) {
-        if (after[n] == before) continue;
+computed_tensors::computed_tensors(kernel_frame& frame, const std::vector<int>& nodes) {
+    for (const int n : nodes) {
         all.emplace_back(frame, n);
         frame.inputs.computed[n] = all.back().result;
     }

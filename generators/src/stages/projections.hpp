@@ -68,9 +68,8 @@ private:
 
 /// The nodes of a graph that are computed in full, arguments before users, into functions that all reading goes to.
 struct computed_tensors {
-    /// Those that are needed `before` the attention, or those that read what it made.
     computed_tensors() = default;
-    computed_tensors(kernel_frame& frame, bool before);
+    computed_tensors(kernel_frame& frame, const std::vector<int>& nodes);
     std::deque<computed_tensor> all;
 };
 

@@ -2,8 +2,6 @@
 
 #include "expr/math.hpp"
 
-#include <attune/ir/outputs_problem.hpp>
-
 #include <algorithm>
 
 namespace attune::generators::inline stages {
@@ -19,30 +17,18 @@ const char* name_of(quadratic_outputs::shape of) {
 
 }  // namespace
 
-quadratic_outputs::shape quadratic_outputs::shape_of(kind output) {
-    return output == kind::column ? shape::columns : output == kind::head_mean ? shape::head_means : shape::pairs;
-}
-
-bool quadratic_outputs::wanted(const plan& core, shape of) {
-    if (of == shape::pairs) return core.makes(kind::scores) || core.makes(kind::weights);
-    return core.makes(of == shape::columns ? kind::column : kind::head_mean);
-}
-
-quadratic_outputs::quadratic_outputs(kernel_frame& frame, const epilogue& rows, shape of)
-    : outputs(name_of(of) + std::string("outputs")),
-      of(of),
-      scores_at(frame, name_of(of), score_tile::lanes::keys),
-      visits_of_block(name_of(of) + std::string("visits")),
-      maximum(name_of(of) + std::string("maximum")),
-      inverse(name_of(of) + std::string("inverse")),
-      values(name_of(of) + std::string("values")),
-      tile(name_of(of) + std::string("tile")),
+quadratic_outputs::quadratic_outputs(kernel_frame& frame, const epilogue& rows, const pair_outputs& planned)
+    : outputs(name_of(planned.shape) + std::string("outputs")),
+      of(planned.shape),
+      scores_at(frame, name_of(planned.shape), planned.scores),
+      visits_of_block(name_of(planned.shape) + std::string("visits")),
+      maximum(name_of(planned.shape) + std::string("maximum")),
+      inverse(name_of(planned.shape) + std::string("inverse")),
+      values(name_of(planned.shape) + std::string("values")),
+      tile(name_of(planned.shape) + std::string("tile")),
       f_(frame),
-      rows_(rows) {
-    for (std::size_t i = 0; i < f_.core.outputs.size(); ++i) {
-        const kind what = f_.core.outputs[i];
-        if (attune::detail::is_of_pairs(what) && shape_of(what) == of) nodes_.push_back(f_.graph().outputs[i].node);
-    }
+      rows_(rows),
+      nodes_(planned.nodes) {
     define_visits();
     define_tile(made_of_pair());
     define_outputs();

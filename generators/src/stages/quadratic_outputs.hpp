@@ -13,12 +13,9 @@ namespace attune::generators::inline stages {
 /// One object makes all outputs of one shape. Keys lie in lanes, as they do in the outputs.
 class quadratic_outputs {
 public:
-    enum class shape : std::uint8_t { pairs, head_means, columns };
+    using shape = pair_shape;
     /// `rows` may write nothing.
-    quadratic_outputs(kernel_frame& frame, const epilogue& rows, shape of);
-
-    static bool wanted(const plan& core, shape of);
-    static shape shape_of(kind output);
+    quadratic_outputs(kernel_frame& frame, const epilogue& rows, const pair_outputs& planned);
 
     Halide::Func outputs;  ///< (key, query, head, batch), means without the head, columns without the query
 
@@ -41,7 +38,7 @@ private:
 
     kernel_frame& f_;
     const epilogue& rows_;
-    std::vector<int> nodes_;  ///< that are written
+    const std::vector<int>& nodes_;  ///< that are written
 };
 
 }  // namespace attune::generators::inline stages

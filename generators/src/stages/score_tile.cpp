@@ -3,8 +3,6 @@
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
 
-#include <attune/ir/outputs_problem.hpp>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -59,13 +57,13 @@ Expr above_masked(const Expr& score) {
 
 }  // namespace
 
-score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
-    : along(along),
+score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_plan& planned)
+    : along(planned.along),
       channel_vector(
           std::gcd(frame.request.on_gpu() ? gpu_threads_a_key : lanes_of(frame.request.schedule), frame.depth())),
       f_(frame),
+      planned_(planned),
       pass_(std::move(pass)),
-      depends_(along == lanes::channels ? stacked(frame.graph(), frame.depends) : frame.depends),
       lane_(along == lanes::queries ? frame.qi : frame.ki),
       other_(along == lanes::queries ? frame.ki : frame.qi) {
     // Algorithm
@@ -75,23 +73,17 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     // A task with queries in lanes also computes beyond the last query. That is not written.
     at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
            f_.key_at(f_.ki), keys(f_.b)};
-    std::vector<int> known;
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
-        known.push_back(node);
         contraction c;
         c.node = node, c.fixed = fixed;
+        if (fixed) c.how = planned_.how;
         contractions.push_back(c);
     };
     add(f_.core.contraction, true);
-    for (const further_contraction& further : f_.core.further) add(further.node, false);
-    std::vector<int> roots{f_.core.scores};
-    for (int n : f_.core.summed_weights) roots.push_back(n);
-    if (f_.core.weights >= 0) roots.push_back(f_.core.weights);
-    for (const output_declaration& output : f_.graph().outputs)
-        if (attune::detail::is_of_pairs(f_.node(output.node).kind)) roots.push_back(output.node);
-    hoist(roots, at_);
-    if (along == lanes::queries && !f_.request.on_gpu()) transpose_pairs(roots);
+    for (const int further : planned_.further) add(further, false);
+    hoist(planned_.kept, at_);
+    transpose_pairs();
     factor_out_scale();
     for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
     masked_by_product = !is_free_of_products(masked);
@@ -124,13 +116,10 @@ Expr score_tile::dense_along_keys(int n) const {
     return all;
 }
 
-/// Hoists what is costly and depends on the query alone, the key alone or neither: it is computed once a task or once a
-/// block.
-void score_tile::hoist(const std::vector<int>& roots, place& at) {
-    std::vector<int> known;
-    for (const auto& [n, value] : at.known) known.push_back(n);
-    for (int n : hoistable(f_.graph(), depends_, roots, known)) {
-        const bool of_query = depends_[n].query, of_key = depends_[n].key;
+/// What depends on the query alone, the key alone or neither is computed once a task or once a block.
+void score_tile::hoist(const std::vector<kept_node>& numbers, place& at) {
+    for (const auto& [n, of] : numbers) {
+        const bool of_query = of == owner::query, of_key = of == owner::key;
         const Expr dense = of_key ? dense_along_keys(n) : Expr();
         const bool by_vectors = dense.defined() && along == lanes::queries && !f_.request.on_gpu();
         const Expr key = f_.key_at(f_.ki);  // likely: where all keys of a vector exist, they are read as one
@@ -163,11 +152,9 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     }
 }
 
-void score_tile::transpose_pairs(const std::vector<int>& roots) {
-    std::vector<int> known;
-    for (const auto& [n, value] : at_.known) known.push_back(n);
+void score_tile::transpose_pairs() {
     const place at = at_;
-    for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
+    for (const int n : planned_.turned) {
         transposed.emplace_back(f_, n, at, pair(), pass_);
         at_.known[n] = transposed.back().number;
     }
@@ -235,7 +222,7 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
                                  const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at = at_row(of_query, known);
-    hoist({formula}, at);
+    hoist(planned_.kept_of(formula), at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
     return rows;
@@ -279,7 +266,6 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
 /// memory already.
 void score_tile::contract_pairs(contraction& c) {
     const Var j("j");
-    c.paired = true;
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
     c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "each_channel");
@@ -288,8 +274,7 @@ void score_tile::contract_pairs(contraction& c) {
         return is_const_one(sign_) ? of_query : stored_as(BFloat(16), cast<float>(of_query) * sign_);
     };
     c.product(pair()) = 0.0f;
-    if (is_tiled(f_.request.schedule)) {
-        c.tiled = true;
+    if (made_by<bf16_tiles>(c.how)) {
         c.query_rows = Func(pass_ + "query_rows"), c.key_rows = Func(pass_ + "key_rows");
         c.query_rows(f_.d, f_.qi, f_.qt, f_.h, f_.b) = word_of(element(0), element(1));
         c.key_rows(f_.d, f_.ki, f_.kb, f_.h, f_.b) = element_of(f_.core.key, false, f_.d, f_.ki);
@@ -304,14 +289,13 @@ void score_tile::contract_pairs(contraction& c) {
 }
 
 void score_tile::contract(contraction& c, bool signs_queries) {
-    if (c.fixed && signs_queries && pairing_of(f_.request.schedule) != 1) return contract_pairs(c);
+    if (is_of_bf16(c.how)) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
-        if (f_.decodes() && products_of_scores(f_.request, f_.core) > 0) return sum_integers(c);
-        const scaled_rows narrow =
-            f_.decodes() && !f_.request.on_gpu() ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
+        if (made_by<integer_dots>(c.how)) return sum_integers(c);
+        const scaled_rows narrow = is_of_codes(c.how) ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
         c.key_rows = narrow.codes.defined() ? narrow.codes : rows_of(f_.core.key, false, "key_rows");
-        c.narrow = narrow.codes.defined(), c.pieces = narrow.pieces, c.of_key = narrow.factor;
+        c.pieces = narrow.pieces, c.of_key = narrow.factor;
         c.each = RDom(0, f_.depth(), pass_ + "each_channel");
     } else {
         const further_contraction& further = f_.core.further[&c - &contractions.front() - 1];

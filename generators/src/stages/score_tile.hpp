@@ -15,10 +15,10 @@ namespace attune::generators::inline stages {
 /// a formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
-    enum class lanes : std::uint8_t { queries, keys, channels };
+    using lanes = score_plan::lanes;
 
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
-    score_tile(const kernel_frame& frame, std::string pass, lanes along);
+    score_tile(const kernel_frame& frame, std::string pass, const score_plan& planned);
 
     /// The statistic sees `real * scale`, unless `masked`. The scale is positive, and one number for the task.
     Halide::Expr real, masked, scale;
@@ -62,16 +62,14 @@ public:
     struct contraction {
         int node{};
         bool fixed{};  ///< as many channels as q has
+        multiplication how{f32_products{}};
         Halide::RDom each;
-        bool paired{};                      ///< two channels at a time, as bf16
-        bool tiled{};                       ///< by tiles: query_rows and panel are words of two channels
-        Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
-        bool narrow{};                      ///< keys are codes, converted where they are multiplied
+        Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch); of tiles, and so the
+                                            ///< panel, words of two channels
         int pieces = 1;                     ///< of a row, in each of which a channel's position decides nothing
-        int integers{};                     ///< products of codes that are added up at a time (products_of_scores)
         Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
-        Halide::Func panel;                 ///< (in-lane position, channel, block, head, batch); paired: first (of two)
-        Halide::Func product;               ///< of pairs
+        Halide::Func panel;            ///< (in-lane position, channel, block, head, batch); of pairs: first (of two)
+        Halide::Func product;          ///< of pairs
         Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie
                                        ///< in lanes; in registers, and of all keys of a vector
         Halide::RDom lane;
@@ -99,10 +97,10 @@ private:
     /// A formula over one side's positions and a channel, as rows.
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name,
                                  const std::map<int, quantity>& known);
-    void hoist(const std::vector<int>& roots, place& at);
+    void hoist(const std::vector<kept_node>& kept, place& at);
     Halide::Expr dense_along_keys(int node) const;
     place at_row(bool of_query, const std::map<int, quantity>& known) const;
-    void transpose_pairs(const std::vector<int>& roots);
+    void transpose_pairs();
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
@@ -113,8 +111,8 @@ private:
     bool varies(const Halide::Expr& e) const;
 
     const kernel_frame& f_;
+    const score_plan& planned_;
     const std::string pass_;
-    const std::vector<dependence> depends_;  ///< in decode what depends on the query head depends on the row
     const Halide::Var lane_, other_;
     place at_;
     Halide::Expr sign_ = 1.0f;

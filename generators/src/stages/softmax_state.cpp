@@ -29,10 +29,11 @@ block_weights weights_of_block(const kernel_frame& frame, const score_tile& scor
                                const reduction& reduced, const std::function<Expr(const Expr&)>& rounded) {
     // Algorithm
     const plan& core = frame.core;
+    const row_plan& row = frame.keys().row;
     const bool softmax = is_softmax(core);
     const std::vector<Var> pair = scores_at.pair();
     block_weights of{.weights = Func("weights")};
-    if (softmax || core.maximum) of.highest = reduced("highest", scores, true);
+    if (row.maximum) of.highest = reduced("highest", scores, true);
     if (softmax) {
         of.weights(pair) =
             rounded(exp2_of_nonpositive((scores(pair) - of.highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b)) *
@@ -49,9 +50,7 @@ block_weights weights_of_block(const kernel_frame& frame, const score_tile& scor
         if (is_new) at->second(pair) = scores_at.weights(node, of.weights(pair));
         return at->second;
     };
-    for (const int node : core.summed_weights)
-        if (!(softmax && node == core.statistic_node) && !of.row_sums.contains(node))
-            of.row_sums[node] = reduced("sum_" + std::to_string(node), made(node), false);
+    for (const int node : row.others) of.row_sums[node] = reduced("sum_" + std::to_string(node), made(node), false);
     if (core.weights >= 0) of.weighing = made(core.weights);
     return of;
 }

@@ -1,25 +1,17 @@
 #include "stages/subblocks.hpp"
 
-#include <numeric>
-
 namespace attune::generators::inline stages {
 using namespace Halide;
 
-int subblocks::count(const kernel_request& request) {
-    constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks, each three bits
-    if (request.on_gpu() || is_for_gradient(request.schedule) || is_tiled(request.schedule)) return 1;
-    const auto* decode = std::get_if<cpu_decode>(&request.schedule);
-    const auto* prefill = std::get_if<cpu_prefill>(&request.schedule);
-    const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing,
-              keys = request.blocks().key_block;
-    for (int count = most; count > 1; --count)
-        if (keys % (count * tile) == 0 && keys / count >= smallest) return count;
-    return 1;
-}
+namespace {
+
+block_grid grid_of(const kernel_request& request) { return plans::grid_of(request.schedule, request.facts->hides); }
+
+}  // namespace
 
 kernel_request subblocks::in_subblocks(const kernel_request& request) {
     kernel_request result = request;
-    const auto shorten = [parts = count(request)](auto& cut) {
+    const auto shorten = [parts = grid_of(request).subblocks](auto& cut) {
         if constexpr (requires { cut.key_block; }) cut.key_block /= parts;
     };
     std::visit(shorten, result.schedule);
@@ -28,7 +20,7 @@ kernel_request subblocks::in_subblocks(const kernel_request& request) {
 
 subblocks::subblocks(const kernel_frame& frame)
     : f_(frame),
-      count_(count(frame.request)),
+      count_(grid_of(frame.request).subblocks),
       of_subblocks_(in_subblocks(frame.request)),
       tables_(of_subblocks_, frame.inputs) {
     // Algorithm
@@ -76,7 +68,8 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
-    const int parts = count(request), keys = request.blocks().key_block / parts;
+    const block_grid grid = grid_of(request);
+    const int parts = grid.subblocks, keys = grid.keys_of_subblock();
     return [parts, keys](const Expr& visit) {
         const Expr left_out = cast<int>(visit) >> 2;
         return visited_subblocks{left_out & 7, parts - (left_out >> 3), keys};

@@ -39,8 +39,6 @@ public:
     static kernel_request in_subblocks(const kernel_request& request);
 
 private:
-    /// Of a block. A sub-block has whole tiles, and is not so small that deciding about it costs more than it saves.
-    static int count(const kernel_request& request);
     void define_of_group(const verdict& visible, const Halide::Var& part);
 
     const kernel_frame& f_;
