@@ -1,5 +1,6 @@
 #include "emit/kernel_record.hpp"
 
+#include "base/about.hpp"
 #include "emit/visible_keys.hpp"
 #include "plans/kernel_plan.hpp"
 
@@ -34,7 +35,7 @@ int key_splits(const kernel_plan& planned, const graph_facts& facts) {
 
 attune::kernel kernel_record(const listed_kernel& made) {
     const auto& [facts, types, depths, target, cut, finite] = made.request;
-    const kernel_plan planned = plan_kernel(made.request);
+    const kernel_plan planned = about(made.of->name, [&] { return plan_kernel(made.request); });
     const plan& core = facts->core;
     const kernel_bytes& bytes = planned.bytes;
     const product_tile tile = product_tile_of(made.request);
