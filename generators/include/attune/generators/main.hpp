@@ -25,9 +25,9 @@ struct build_request {
     bool finite{};             ///< no element read below kv_lengths is NaN or infinite: kernels need not look
 };
 
-/// Subcommands `emit`, `explain`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns 0, or 1
-/// after a sentence on stderr that says what is wrong with the arguments or which part of a graph cannot be compiled.
-/// Writes only the files named on the command line.
+/// Subcommands `emit`, `explain`, `plan`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns
+/// 0, or 1 after a sentence on stderr that says what is wrong with the arguments or which part of a graph cannot be
+/// compiled. Writes only the files named on the command line.
 int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built);
 
 }  // namespace attune::generators
