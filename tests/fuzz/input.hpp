@@ -43,10 +43,10 @@ private:
     std::size_t left_;
 };
 
-/// A view of at most 8 axes reaches less than 2^31 elements of 4 bytes along each, in either direction.
+/// A view reaches at most 2^35 elements of 8 bytes, in either direction.
 class arena {
 public:
-    static constexpr std::size_t reach = std::size_t{8} * (std::size_t{1} << 33);
+    static constexpr std::size_t reach = std::size_t{8} * (std::size_t{1} << 35);
 
     arena() {
         memory_ = static_cast<char*>(mmap(nullptr, 2 * reach + spread, PROT_READ | PROT_WRITE,

@@ -187,16 +187,19 @@ TEST_CASE("strides that a kernel cannot use are refused") {
                   "a stride of 1 along value_depth of out");
     // Of a single element no stride is looked at.
     check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 1}, {112, 56, 8, 5})), "depth extent 8 in k, as in q");
-    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {std::int64_t{1} << 31, 56, 8, 1})),
-                  "a stride of at most 2147483647 elements along batch of k", "2147483648");
-    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {(std::int64_t{1} << 31) - 1, 56, 8, 1})),
-                  "at most 2147483647 elements from the first to the last along batch of k");
-    // Each axis reaches less than 2^31 elements, and all of them together more.
-    constexpr std::int64_t far = (std::int64_t{1} << 30) - 1;
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {112, 56, std::int64_t{1} << 31, 1})),
+                  "a stride of at most 2147483647 elements along key of k", "2147483648");
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {std::int64_t{1} << 36, 56, 8, 1})),
+                  "a stride of at most 2147483647 elements along batch of k", "68719476736");
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {112, 56, (std::int64_t{1} << 31) - 1, 1})),
+                  "at most 2147483647 elements from the first to the last along key of k");
+    // Each axis of a head reaches less than 2^31 elements, and both together more.
+    constexpr std::int64_t queries = 429000000, keys = 300000000;
     for (const std::int64_t sign : {1, -1})
-        check_refused(c, with(c, "q", tensor(c.q.data(), {2, 4, 5, 8}, {sign * far, far / 2, 8, 1})),
-                      "at most 2147483647 elements from the first to the last of q",
-                      "2684354596 in q: f32 (2, 4, 5, 8) with strides (" + std::to_string(sign * far));
+        check_refused(c, with(c, "bias", tensor(c.bias.data(), {2, 4, 5, 7}, {0, 0, sign * queries, keys})),
+                      "at most 2147483647 elements from the first to the last of bias",
+                      std::to_string(1 + 4 * queries + 6 * keys) + " in bias: f32 (2, 4, 5, 7) with strides (0, 0, " +
+                          std::to_string(sign * queries));
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1})),
                   "elements of out at distinct addresses", "strides (0, 20, 4, 1)");
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 3, 1})),

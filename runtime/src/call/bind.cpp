@@ -316,6 +316,17 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
     any.table_.invoke_together({launches.get(), calls.size()}, threads, any.tasks());
 }
 
+void bound_call::run_all(std::span<const bound_call* const> calls, int threads) {
+    std::vector<const bound_call*> some;
+    some.reserve(calls.size());
+    for (const bound_call* each : calls)
+        if (each->nothing_to_do())
+            each->write_empty_sums();
+        else
+            some.push_back(each);
+    if (!some.empty()) run_together(some, threads);
+}
+
 void bound_call::run_on_device(const lent& with, int threads) const {
     scratch first(first_bytes);
     std::pmr::monotonic_buffer_resource memory(first.data(), first.data() ? first_bytes : 0);

@@ -53,6 +53,8 @@ public:
     void run(int threads) const;  ///< not if there is nothing to do
     /// Calls of one variant that have something to do, on the host, all at once: the last of them first.
     static void run_together(std::span<const bound_call* const> calls, int threads);
+    /// The same of any calls, some of which may have nothing to do.
+    static void run_all(std::span<const bound_call* const> calls, int threads);
     void write_empty_sums() const;  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 

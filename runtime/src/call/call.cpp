@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "call/packed.hpp"
+#include "call/parts.hpp"
 #include "call/projections.hpp"
 #include "execution/threads.hpp"
 
@@ -45,6 +46,10 @@ void call(const kernel_table& table, std::span<const named_argument> arguments, 
         const packed_call packed(table, arguments, how, bound_call::outputs::needed, false);
         packed.check_values();
         return packed.run(threads_of(how.threads));
+    }
+    if (const auto parts = parted_call::of(table, arguments, how)) {
+        parts->check_values();
+        return parts->run(threads_of(how.threads));
     }
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
     bound.check_values();

@@ -244,12 +244,8 @@ bool packed_call::has_changed() const {
 void packed_call::run(int threads) const {
     std::vector<const bound_call*> calls;
     calls.reserve(parts_.size());
-    for (const part& each : parts_)
-        if (each.call->nothing_to_do())
-            each.call->write_empty_sums();
-        else
-            calls.push_back(&*each.call);
-    if (!calls.empty()) bound_call::run_together(calls, threads);
+    for (const part& each : parts_) calls.push_back(&*each.call);
+    bound_call::run_all(calls, threads);
 }
 
 }  // namespace attune::detail

@@ -1,4 +1,5 @@
 #include "call/packed.hpp"
+#include "call/parts.hpp"
 #include "execution/threads.hpp"
 
 #include <attune/runtime/detail/call.hpp>
@@ -19,19 +20,22 @@ public:
           how_(with_target(how, target_)) {
         if (packed_by(table_, arguments_))
             packed_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
-        else
+        else if (!(parts_ = parted_call::of(table_, arguments_, how_)))
             bound_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
     }
 
     void call() const {
-        if (packed_ ? packed_->has_changed() : is_device(bound_->chosen().target))
+        if (packed_ ? packed_->has_changed() : bound_ && is_device(bound_->chosen().target))
             return detail::call(table_, arguments_, how_);
         check_values();
         if (packed_) return packed_->run(threads_of(how_.threads));
+        if (parts_) return parts_->run(threads_of(how_.threads));
         if (bound_->nothing_to_do()) return bound_->write_empty_sums();
         bound_->run(threads_of(how_.threads));
     }
-    void check_values() const { packed_ ? packed_->check_values() : bound_->check_values(); }
+    void check_values() const {
+        packed_ ? packed_->check_values() : parts_ ? parts_->check_values() : bound_->check_values();
+    }
     explanation explain() const { return detail::explain(table_, arguments_, how_); }
     block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
 
@@ -47,6 +51,7 @@ private:
     const options how_;
     std::optional<const bound_call> bound_;
     std::optional<const packed_call> packed_;
+    std::unique_ptr<const parted_call> parts_;  ///< these, or the bound one
 };
 
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,

@@ -1,0 +1,222 @@
+#include "call/parts.hpp"
+#include "call/packed.hpp"
+
+#include <attune/ir/operations.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+namespace attune::detail {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+
+/// What a whole call may reach, in elements, and how many parts it may have: more is a mistake in the strides.
+constexpr std::int64_t farthest = std::int64_t{1} << 35, most_parts = 4096;
+
+/// Whether a view's steps lie within so many elements, along each axis and together.
+bool is_within(const tensor& t, std::int64_t elements = most) {
+    if (t.empty()) return true;
+    std::int64_t reach = 1;
+    for (int axis = 0; axis < t.rank(); ++axis) {
+        const std::int64_t extent = t.extent(axis), step = t.stride(axis);
+        if (extent <= 1) continue;
+        if (extent > most || step > elements || step < -elements || std::abs(step) > elements / extent) return false;
+        reach += (extent - 1) * std::abs(step);
+    }
+    return reach <= elements;
+}
+
+bool is_head(axis_kind axis) { return axis == axis_kind::head || axis == axis_kind::key_head; }
+
+/// Whether a formula is about one head at a time: it reads axes of heads at h, and uses neither h nor the number of
+/// heads otherwise. Then some of them can be a call of their own, which counts from 0.
+bool has_heads_apart(const graph_ir& graph) {
+    for (const output_declaration& output : graph.outputs)
+        if (kind_of(graph, output) == kind::precomputed ||
+            std::ranges::none_of(axes_of_output(graph, output).view(), is_head))
+            return false;
+    for (const instruction& n : graph.nodes) {
+        const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
+        const auto is_over_heads = [&](std::int16_t input, std::int64_t axis) {
+            return is_head(graph.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(axis)].kind);
+        };
+        if (n.op == operation::heads || n.op == operation::key_heads || n.op == operation::keep ||
+            n.op == operation::tokens || n.kind == kind::precomputed || (states_length(n) && n.argument_count > 2))
+            return false;
+        if (n.op == operation::extent && argument(0).input >= 0 && is_over_heads(argument(0).input, n.integer))
+            return false;
+        const std::int16_t indexed = n.op == operation::load      ? argument(0).input
+                                     : n.op == operation::deposit ? n.input
+                                                                  : std::int16_t{-1};
+        if (n.op == operation::load && indexed < 0) return false;  // of what the kernel makes
+        for (std::size_t i = 0; i < n.argument_count; ++i) {
+            const bool indexes = indexed >= 0 && i > 0 && is_over_heads(indexed, static_cast<std::int64_t>(i) - 1);
+            if ((argument(i).op == operation::h) != indexes) return false;
+        }
+    }
+    return true;
+}
+
+/// A tensor of the call, and where its batch and its heads are.
+struct placed {
+    const named_argument* given;
+    int batch = -1, head = -1, key_head = -1;
+};
+
+class division {
+public:
+    division(const graph_ir& graph, std::span<const named_argument> arguments, const matched_arguments& whole)
+        : arguments_(arguments) {
+        const auto add = [&](const named_argument* given, std::span<const axis_kind> axes) {
+            placed& made = tensors_.emplace_back(placed{given});
+            for (std::size_t i = 0; i < axes.size(); ++i) {
+                if (axes[i] == axis_kind::batch) made.batch = static_cast<int>(i);
+                if (axes[i] == axis_kind::head) made.head = static_cast<int>(i);
+                if (axes[i] == axis_kind::key_head) made.key_head = static_cast<int>(i);
+            }
+            fits_rank_ = fits_rank_ && given->view.rank() == static_cast<int>(axes.size());
+        };
+        for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+            const input_declaration& d = graph.inputs[i];
+            std::array<axis_kind, max_rank> kinds{};
+            for (std::size_t axis = 0; axis < d.rank; ++axis) kinds[axis] = d.axes[axis].kind;
+            if (!d.is_scalar) add(whole.inputs[i], std::span(kinds).first(d.rank));
+        }
+        static constexpr axis_kind of_lengths[] = {axis_kind::batch};
+        if (whole.kv_lengths) add(whole.kv_lengths, of_lengths);
+        for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+            add(whole.outputs[i], axes_of_output(graph, graph.outputs[i]).view());
+        for (const placed& each : tensors_) {
+            batches_ = std::max(batches_, extent(each, each.batch)), heads_ = std::max(heads_, extent(each, each.head));
+            key_heads_ = std::max(key_heads_, extent(each, each.key_head));
+        }
+        heads_ = std::max(heads_, key_heads_);
+        if (key_heads_ == 1) key_heads_ = heads_;  // which all read the same keys, or none that differ by head
+    }
+
+    bool is_needed() const {
+        return std::ranges::any_of(tensors_, [](const placed& each) { return !is_within(each.given->view); });
+    }
+
+    /// Finds how many batch elements and key heads a part has; false where no part would do.
+    bool find(const graph_ir& graph) {
+        if (!fits_rank_ || heads_ % key_heads_ != 0 || needs_whole_batch(graph) ||
+            !std::ranges::all_of(tensors_, [&](const placed& each) {
+                const auto is = [&](int axis, std::int64_t of) {
+                    return axis < 0 || extent(each, axis) == 1 || extent(each, axis) == of;
+                };
+                return each.given->view.where() == memory::host && is_within(each.given->view, farthest) &&
+                       is(each.batch, batches_) && is(each.head, heads_) && is(each.key_head, key_heads_);
+            }))
+            return false;
+        of_batch_ = largest(batches_, [&](std::int64_t count) { return fits(count, heads_); });
+        of_heads_ = heads_;
+        if (of_batch_ == 0 && has_heads_apart(graph)) of_batch_ = 1, of_heads_ = largest_heads(graph);
+        return of_batch_ > 0 && of_heads_ > 0 &&
+               (batches_ + of_batch_ - 1) / of_batch_ * ((heads_ + of_heads_ - 1) / of_heads_) <= most_parts;
+    }
+
+    /// `with(arguments, first_batch)` for each part.
+    template <class With> void each_part(With with) const {
+        for (std::int64_t b = 0; b < batches_; b += of_batch_)
+            for (std::int64_t h = 0; h < heads_; h += of_heads_) {
+                std::vector<named_argument> all(arguments_.begin(), arguments_.end());
+                for (const placed& each : tensors_)
+                    all[static_cast<std::size_t>(each.given - arguments_.data())].view =
+                        part(each, b, std::min(of_batch_, batches_ - b), h, std::min(of_heads_, heads_ - h));
+                with(std::move(all), b);
+            }
+    }
+
+private:
+    static std::int64_t extent(const placed& t, int axis) { return axis < 0 ? 1 : t.given->view.extent(axis); }
+
+    /// The largest number up to `of` that does; 0: none.
+    template <class Does> static std::int64_t largest(std::int64_t of, Does does) {
+        std::int64_t none = 0, some = of + 1;  // of which the first does, or is 0, and the last does not
+        while (some - none > 1) {
+            const std::int64_t middle = none + (some - none) / 2;
+            (does(middle) ? none : some) = middle;
+        }
+        return none;
+    }
+
+    bool fits(std::int64_t batches, std::int64_t heads) const {
+        return std::ranges::all_of(tensors_, [&](const placed& t) { return is_within(part(t, 0, batches, 0, heads)); });
+    }
+
+    /// Query heads of a part: those of some key heads; else an equal share of one key head's, which only gradients need
+    /// together.
+    std::int64_t largest_heads(const graph_ir& graph) const {
+        const std::int64_t group = heads_ / key_heads_;
+        if (const std::int64_t count = largest(key_heads_, [&](std::int64_t n) { return fits(1, n * group); });
+            count > 0)
+            return count * group;
+        if (std::ranges::find(graph.nodes, operation::deposit, &instruction::op) != graph.nodes.end()) return 0;
+        for (std::int64_t count = group - 1; count > 0; --count)
+            if (group % count == 0 && fits(1, count)) return count;
+        return 0;
+    }
+
+    tensor part(const placed& t, std::int64_t batch, std::int64_t batches, std::int64_t head,
+                std::int64_t heads) const {
+        const tensor& view = t.given->view;
+        std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
+        std::ranges::copy(view.shape(), shape.begin());
+        std::ranges::copy(view.strides(), strides.begin());
+        std::int64_t from = 0;
+        const auto cut = [&](int axis, std::int64_t first, std::int64_t count) {
+            if (axis < 0 || view.extent(axis) == 1) return;
+            shape[static_cast<std::size_t>(axis)] = count, from += first * strides[static_cast<std::size_t>(axis)];
+        };
+        const std::int64_t group = heads_ / key_heads_;
+        cut(t.batch, batch, batches), cut(t.head, head, heads);
+        cut(t.key_head, head / group, std::max<std::int64_t>(heads / group, 1));
+        const std::size_t rank = view.shape().size();
+        const tensor::extents extents(shape.data(), rank), steps(strides.data(), rank);
+        const auto* const data = static_cast<const std::byte*>(view.data());
+        const void* const at =
+            view.empty() ? view.data() : data + from * static_cast<std::int64_t>(attune::bytes_of(view.type()));
+        return view.read_only() ? tensor(view.type(), at, extents, steps)
+                                : tensor(view.type(), const_cast<void*>(at), extents, steps);
+    }
+
+    std::span<const named_argument> arguments_;
+    std::vector<placed> tensors_;
+    bool fits_rank_ = true;
+    std::int64_t batches_ = 1, heads_ = 1, key_heads_ = 1, of_batch_ = 0, of_heads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<const parted_call> parted_call::of(const kernel_table& table, std::span<const named_argument> arguments,
+                                                   const options& how) {
+    if (std::ranges::all_of(arguments, [](const named_argument& each) {
+            return each.is != named_argument::form::view || is_within(each.view);
+        }))
+        return {};
+    const matched_arguments whole = match(table, arguments, true, *std::pmr::get_default_resource());
+    division parts(table.graph, arguments, whole);
+    if (whole.cu_seqlens_q || !parts.is_needed() || !parts.find(table.graph)) return {};
+    auto made = std::make_unique<parted_call>();
+    parts.each_part([&](std::vector<named_argument> some, std::int64_t first_batch) {
+        part& each = made->parts_.emplace_back(std::move(some));
+        each.call.emplace(table, each.arguments, how, bound_call::outputs::needed, false, first_batch);
+    });
+    check_apart(table.graph, whole);
+    return made;
+}
+
+void parted_call::check_values() const {
+    for (const part& each : parts_) each.call->check_values();
+}
+
+void parted_call::run(int threads) const {
+    std::vector<const bound_call*> calls;
+    for (const part& each : parts_) calls.push_back(&*each.call);
+    bound_call::run_all(calls, threads);
+}
+
+}  // namespace attune::detail

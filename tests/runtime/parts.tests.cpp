@@ -1,0 +1,115 @@
+// Tensors beyond 2^31 - 1 elements: a call is made of parts, of batch elements or of heads, wherever these lie apart.
+#include "fake_variant.hpp"
+#include "index_call.hpp"
+
+#include <attune/runtime/detail/call.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+using attune::tensor;
+using attune::detail::named_argument;
+
+namespace {
+
+/// Room for tensors of 16 billion f32, of which only what is touched takes memory.
+class wide_room {
+public:
+    wide_room()
+        : memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+        if (memory_ == MAP_FAILED) std::abort();
+    }
+    ~wide_room() { munmap(memory_, bytes); }
+    wide_room(const wide_room&) = delete;
+
+    /// A copy of a tensor of four axes that lies `batch` and `head` elements apart.
+    tensor spread(const tensor& dense, std::int64_t batch, std::int64_t head) {
+        auto* const data = static_cast<float*>(memory_);
+        const auto* const from = static_cast<const float*>(dense.data());
+        const std::int64_t row = dense.extent(2) * dense.extent(3);
+        for (std::int64_t b = 0; b < dense.extent(0); ++b)
+            for (std::int64_t h = 0; h < dense.extent(1); ++h)
+                std::copy_n(from + (b * dense.extent(1) + h) * row, row, data + b * batch + h * head);
+        return {data, dense.shape(), std::initializer_list<std::int64_t>{batch, head, dense.extent(3), 1}};
+    }
+    void gather(const tensor& wide, std::vector<float>& dense) const {
+        const auto* const data = static_cast<const float*>(memory_);
+        const std::int64_t row = wide.extent(2) * wide.extent(3);
+        for (std::int64_t b = 0; b < wide.extent(0); ++b)
+            for (std::int64_t h = 0; h < wide.extent(1); ++h)
+                std::copy_n(data + b * wide.stride(0) + h * wide.stride(1), row,
+                            dense.begin() + (b * wide.extent(1) + h) * row);
+    }
+
+private:
+    static constexpr std::size_t bytes = std::size_t{1} << 36;
+    void* memory_;
+};
+
+named_argument& named(std::vector<named_argument>& all, std::string_view name) {
+    return *std::ranges::find(all, name, &named_argument::name);
+}
+
+constexpr std::int64_t far = std::int64_t{1} << 31;
+
+}  // namespace
+
+TEST_CASE("a cache whose batch elements or heads lie beyond 2^31 elements apart is read where it lies") {
+    wide_room room, of_values;
+    struct row {
+        std::int64_t batch, head;
+        int calls;  ///< of the kernel
+    };
+    for (const auto& [batch, head, calls] : {row{far - 1, 56, 2},
+                                             {far + 9, 56, 2},
+                                             {5 * far, 70, 2},
+                                             {200, far, 4},
+                                             {3 * far, far, 4},
+                                             {100, far - 1, 4},
+                                             {112, 56, 1}})
+        for (const bool with_lengths : {false, true})
+            for (const bool prepared : {false, true}) {
+                fake::call c;
+                if (with_lengths) c.lengths = {3, 7};
+                auto all = c.arguments();
+                if (with_lengths)
+                    all.push_back({.name = "kv_lengths",
+                                   .is = named_argument::form::view,
+                                   .view = tensor(c.lengths.data(), {2})});
+                named(all, "k").view = room.spread(c.K(), batch, head);
+                named(all, "v").view = of_values.spread(c.V(), head, batch);  // and the other way round
+                INFO("strides " << batch << " and " << head);
+                fake::reset();
+                if (prepared)
+                    attune::detail::call(*attune::detail::prepare(fake::kernels(), all, {}));
+                else
+                    attune::detail::call(fake::kernels(), all, {});
+                CHECK(fake::seen.calls >= calls);
+                c.expect_right_results();
+            }
+}
+
+TEST_CASE("queries and outputs may lie as far apart") {
+    wide_room room, of_outputs;
+    fake::call c;
+    auto all = c.arguments();
+    named(all, "q").view = room.spread(c.Q(), 4 * far, far);
+    named(all, "out").view = of_outputs.spread(c.O(), 4 * far, far + 3);
+    attune::detail::call(fake::kernels(), all, {});
+    of_outputs.gather(named(all, "out").view, c.out);
+    c.expect_right_results();
+}
+
+TEST_CASE("what is written has to lie apart in the whole call") {
+    wide_room room;
+    fake::call c;
+    auto all = c.arguments();
+    named(all, "k").view = room.spread(c.K(), far, 56);
+    named(all, "out").view = tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1});
+    CHECK(fake::refusal(all).starts_with("attune: expected elements of out at distinct addresses"));
+}
