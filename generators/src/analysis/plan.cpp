@@ -84,13 +84,16 @@ private:
             case kind::column:
             case kind::head_mean:
             case kind::tokens:
-            case kind::precomputed: break;
+            case kind::precomputed:
+            case kind::states:
+            case kind::last_state: break;
             case kind::gradient: read_scores_of_gradients(); break;
             case kind::scores:
                 if (core_.scores < 0 || !under({core_.scores})[output.node]) core_.scores = output.node;
                 break;
             case kind::tensor:
             case kind::transposed:
+            case kind::state:
             case kind::integer:
             case kind::real:
             case kind::condition:
