@@ -16,9 +16,8 @@ void refuse_what_has_no_kernel(const graph_ir& graph) {
     if (has_recurrences(graph.nodes))
         throw std::runtime_error(
             "a recurrence has no kernel yet, the reference evaluator computes it; try the graph without it");
-    if (std::ranges::any_of(graph.nodes, [](const instruction& n) {
-            return n.op == operation::tokens && n.argument_count == 3;
-        }))
+    if (std::ranges::any_of(graph.nodes,
+                            [](const instruction& n) { return n.op == operation::tokens && n.argument_count == 3; }))
         throw std::runtime_error(
             "tokens of a length of their own, as newest(...) makes them, have no kernel yet; try the graph without "
             "them");
