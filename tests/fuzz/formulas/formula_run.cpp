@@ -32,6 +32,13 @@ double tolerance(const formula_case& it, const attune::reference::array& expecte
     return part * largest;
 }
 
+/// What has no element as NumPy lays it out: all strides are 0.
+tensor as_numpy_passes(const tensor& t) {
+    if (std::ranges::count(t.shape(), 0) == 0) return t;
+    const std::vector<std::int64_t> shape(t.shape().begin(), t.shape().end()), strides(shape.size());
+    return tensor(t.type(), const_cast<void*>(t.data()), shape, strides);
+}
+
 struct made_call {
     std::deque<formula_memory> results;
     std::deque<relaid_tensor> moved;
@@ -61,6 +68,8 @@ made_call call_of(const formula_inputs& inputs, const drawn_graph& graph, const 
         made.outputs.push_back(&moved);
         made.arguments.push_back({.name = o.name, .view = moved.view()});
     }
+    for (auto& argument : made.arguments)
+        if (argument.is == attune::detail::named_argument::form::view) argument.view = as_numpy_passes(argument.view);
     return made;
 }
 
