@@ -7,7 +7,7 @@
 
 What is compared of an object, section by section, which is function by function: code and the data that code reads, byte for byte; where it refers to other
 symbols. Texts of messages count apart: names of stages stand in them. Kernels for GPUs are texts themselves, where names are
-replaced by numbers in the order of their first appearance; how long such a text is counts for nothing, where code says it and in what fills up behind.
+replaced by numbers in the order of their first appearance; how long such a text is counts for nothing, where code says it and in what fills up behind. Functions of parallel loops, whose names say the loops, go by their order.
 
     --programs   a regular expression of the programs' names; without it the golden set, the catalogue, attune::common and the
                  benchmarks, which have to be built: --list says their targets
@@ -110,6 +110,8 @@ def digests(file):
     with open(file, "rb") as opened:
         found, symbols = sections(opened.read())
     result, texts, of_code = {}, [], []
+    loops = {}
+    found = [(re.sub(r"_par_for_\w+", lambda m: f"_par_for_{loops.setdefault(m[0], len(loops))}", name), *others) for name, *others in found]
     programs = [data for _, kind, flags, data, _, _ in found if kind == 1 and flags & 2 and not flags & 0x24 and is_program(data)]
     for number, (name, kind, flags, data, _, applies) in enumerate(found):
         allocated, code, strings = flags & 2, flags & 4, flags & 0x20
