@@ -97,9 +97,6 @@ private:
             case kind::integer:
             case kind::real:
             case kind::condition:
-            case kind::state:
-            case kind::states:
-            case kind::last_state:
                 refuse("output \"" + name +
                        "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is "
                        "written");

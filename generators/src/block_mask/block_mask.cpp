@@ -216,7 +216,7 @@ Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& i
 }
 
 /// Whether, over the tile, some integer of a comparison may wrap around, so that its sum does not say what it decides.
-Expr block_mask::may_wrap(const formula& f) {
+Expr tile_mask::may_wrap(const formula& f) {
     const auto end = [](std::int64_t number) { return Internal::make_const(Int(64), number); };
     Expr result = no();
     for (const linear& exact : f.exact) {

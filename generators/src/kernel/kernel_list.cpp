@@ -124,7 +124,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
 std::string missing_level_of(std::span<const listed_kernel> kernels, const variant& of) {
     const auto multiplies_bytes = [](const kernel_request& request) {
         return std::ranges::any_of(request.core().cores(), [&](const plan* core) {
-            return products_of_scores(request, *core) == 4 || products_of_values(request, *core) == 4;
+            return integers_of_scores(request, *core) == 4 || integers_of_values(request, *core) == 4;
         });
     };
     bool without = false;
