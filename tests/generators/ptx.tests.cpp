@@ -65,8 +65,8 @@ TEST_CASE("four calls with the same operands are one instruction") {
     CHECK(count(text, "\n}\n") == 1);
     // In any order, with other instructions between them.
     const std::string other = "\tadd.s32 \t%r20, %r21, 1;\n";
-    const std::string mixed =
-        completed(kernel(product(3, "%r14") + other + product(0, "%r11") + product(2, "%r13") + other + product(1, "%r12")));
+    const std::string mixed = completed(
+        kernel(product(3, "%r14") + other + product(0, "%r11") + product(2, "%r13") + other + product(1, "%r12")));
     CHECK_THAT(mixed, ContainsSubstring("{%r11, %r12, %r13, %r14}"));
     CHECK(count(mixed, "mma.sync") == 1);
     CHECK(count(mixed, other) == 2);
@@ -81,9 +81,12 @@ TEST_CASE("a result that nobody asks for goes to a register of its own, and so d
 }
 
 TEST_CASE("calls between which an operand or a result changes are instructions of their own") {
-    CHECK(count(completed(kernel(product(0, "%r11") + "\tmov.b32 \t%r7, %r20;\n" + product(1, "%r12"))), "mma.sync") == 2);
-    CHECK(count(completed(kernel(product(0, "%r11") + "\tadd.s32 \t%r20, %r12, 1;\n" + product(1, "%r12"))), "mma.sync") == 2);
-    CHECK(count(completed(kernel(product(0, "%r11") + "\tmov.b32 \t%r12, %r20;\n" + product(1, "%r12"))), "mma.sync") == 2);
+    CHECK(count(completed(kernel(product(0, "%r11") + "\tmov.b32 \t%r7, %r20;\n" + product(1, "%r12"))), "mma.sync") ==
+          2);
+    CHECK(count(completed(kernel(product(0, "%r11") + "\tadd.s32 \t%r20, %r12, 1;\n" + product(1, "%r12"))),
+                "mma.sync") == 2);
+    CHECK(count(completed(kernel(product(0, "%r11") + "\tmov.b32 \t%r12, %r20;\n" + product(1, "%r12"))), "mma.sync") ==
+          2);
     CHECK(count(completed(kernel(product(0, "%r11") + "$L__BB0_1:\n" + product(1, "%r12"))), "mma.sync") == 2);
     CHECK(count(completed(kernel(product(0, "%r11") + product(1, "%r12", "%r20"))), "mma.sync") == 2);
     // A sum that is added to where it lies.
@@ -99,7 +102,8 @@ TEST_CASE("an address is that of the word that was loaded to be passed, which th
     };
     const std::string load = "\tld.shared.b32 \t%r1, [%rd1+64];\n";
     const std::string text = completed(kernel(load + matrices("%r1")));
-    CHECK_THAT(text, ContainsSubstring("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r11, %r12, %r13, %r14}, [%rd1+64];"));
+    CHECK_THAT(
+        text, ContainsSubstring("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r11, %r12, %r13, %r14}, [%rd1+64];"));
     CHECK(count(text, "ld.shared") == 0);
     CHECK(count(completed(kernel(load + matrices("%r1") + "\tadd.s32 \t%r20, %r1, 1;\n")), "ld.shared") == 1);
     refuses(matrices("%r1"), "expected a load of shared memory before attune_ldmatrix_x4_trans_d0");
@@ -109,8 +113,9 @@ TEST_CASE("an address is that of the word that was loaded to be passed, which th
 }
 
 TEST_CASE("where a kernel waits for copies, 16 bytes go to shared memory without a register") {
-    const std::string pair = "\tld.global.nc.v2.b64 \t{%rd3, %rd4}, [%rd1+16];\n\tst.shared.v2.b64 \t[%rd2], {%rd3, %rd4};\n",
-                      waits = call("attune_async_commit", {}, "") + call("attune_async_wait", {"0"}, "");
+    const std::string
+        pair = "\tld.global.nc.v2.b64 \t{%rd3, %rd4}, [%rd1+16];\n\tst.shared.v2.b64 \t[%rd2], {%rd3, %rd4};\n",
+        waits = call("attune_async_commit", {}, "") + call("attune_async_wait", {"0"}, "");
     const std::string text = completed(kernel(pair + waits));
     CHECK_THAT(text, ContainsSubstring("cp.async.cg.shared.global \t[%rd2], [%rd1+16], 16;"));
     CHECK_THAT(text, ContainsSubstring("cp.async.commit_group;\n\tcp.async.wait_group 0;"));
@@ -133,12 +138,18 @@ TEST_CASE("an instruction of a whole warp is refused where a part of the warp ma
     refuses("\tmov.u32 \t%r20, %tid.x;\n\tld.shared.b32 \t%r21, [%r20];\n\tsetp.lt.s32 \t%p1, %r21, 7;\n" + around +
                 product(0, "%r11") + end,
             sentence);
-    refuses(thread + around + "\tmov.b32 \t%r30, 1;\n" + end + "\tsetp.eq.s32 \t%p2, %r30, 1;\n\t@%p2 bra \t$L__BB0_3;\n" +
-                product(0, "%r11") + "$L__BB0_3:\n",
+    refuses(thread + around + "\tmov.b32 \t%r30, 1;\n" + end +
+                "\tsetp.eq.s32 \t%p2, %r30, 1;\n\t@%p2 bra \t$L__BB0_3;\n" + product(0, "%r11") + "$L__BB0_3:\n",
             sentence);
-    refuses(thread + "$L__BB0_2:\n" + product(0, "%r11") + "\tadd.s32 \t%r20, %r20, 1;\n\tsetp.lt.s32 \t%p1, %r20, 7;\n" + around,
+    refuses(thread + "$L__BB0_2:\n" + product(0, "%r11") +
+                "\tadd.s32 \t%r20, %r20, 1;\n\tsetp.lt.s32 \t%p1, %r20, 7;\n" + around,
             sentence);
     refuses(thread + around + "\tbar.sync \t0;\n" + end + product(0, "%r11"), "reach bar.sync");
+    // What all threads of a warp are told is the same for all.
+    CHECK_NOTHROW(completed(kernel(thread +
+                                   "\tvote.sync.ballot.b32 \t%r21, %p1, -1;\n\tsetp.eq.b32 \t%p2, %r21, 0;\n"
+                                   "\t@%p2 bra \t$L__BB0_2;\n" +
+                                   product(0, "%r11") + end)));
     // A result of the instruction differs from thread to thread, too.
     refuses(product(0, "%r11") + "\tsetp.lt.f32 \t%p1, %r11, %r12;\n" + around + product(0, "%r13") + end, sentence);
 }
@@ -146,10 +157,13 @@ TEST_CASE("an instruction of a whole warp is refused where a part of the warp ma
 TEST_CASE("kernels without such calls stay as they are, and calls that nothing stands for are refused") {
     const std::string plain = kernel("\tmov.u32 \t%r1, %tid.x;\n" + call("vprintf", {"%r1"}, "%r2"));
     CHECK(completed(plain) == plain);
-    const std::string declared = ".extern .func  (.param .b32 func_retval0) attune_pack_bf16\n(\n\t.param .b32 a\n)\n;\n";
+    const std::string declared =
+        ".extern .func  (.param .b32 func_retval0) attune_pack_bf16\n(\n\t.param .b32 a\n)\n;\n";
     CHECK(completed(declared + plain) == plain);
     refuses(call("attune_mma_m8n8k4", {"%r1"}, "%r2"), "expected a name that stands for an instruction");
-    refuses(call("attune_pack_bf16", {"%r1"}, "%r2"), "expected a call of attune_pack_bf16 with the operands of its instruction");
-    refuses("\t{ // callseq 9, 0\n\tmov.b32 \t%r1, %r2;\n\tcall.uni (retval0), attune_pack_bf16, ();\n\t} // callseq 9\n",
-            "in the form that LLVM 20 writes");
+    refuses(call("attune_pack_bf16", {"%r1"}, "%r2"),
+            "expected a call of attune_pack_bf16 with the operands of its instruction");
+    refuses(
+        "\t{ // callseq 9, 0\n\tmov.b32 \t%r1, %r2;\n\tcall.uni (retval0), attune_pack_bf16, ();\n\t} // callseq 9\n",
+        "in the form that LLVM 20 writes");
 }

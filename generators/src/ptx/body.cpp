@@ -26,8 +26,7 @@ bool begins_call(const std::string& line) {
 }
 
 bool has_register(const names& operands, const std::string& name) {
-    return std::ranges::any_of(operands,
-                               [&](const std::string& each) { return mentions(registers_in(each), name); });
+    return std::ranges::any_of(operands, [&](const std::string& each) { return mentions(registers_in(each), name); });
 }
 
 /// A name and the number of a result behind it.
@@ -39,10 +38,9 @@ std::pair<std::string, std::size_t> without_number(const std::string& name) {
 }
 
 bool moves_16_bytes(const statement& s) {
-    return s.predicate.empty() && (s.operation.find(".v2.b64") != std::string::npos ||
-                                   s.operation.find(".v4.b32") != std::string::npos ||
-                                   s.operation.find(".v2.u64") != std::string::npos ||
-                                   s.operation.find(".v4.u32") != std::string::npos);
+    return s.predicate.empty() &&
+           (s.operation.find(".v2.b64") != std::string::npos || s.operation.find(".v4.b32") != std::string::npos ||
+            s.operation.find(".v2.u64") != std::string::npos || s.operation.find(".v4.u32") != std::string::npos);
 }
 
 void replace_all(std::string& text, const std::string& sign, const std::string& by) {

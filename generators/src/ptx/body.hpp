@@ -19,7 +19,9 @@ struct step {
     /// The registers that it reads.
     names read() const;
     bool is(std::string_view operation) const { return line && line->is(operation); }
-    bool is_of_warp() const { return line ? line->is("shfl.sync") || line->is("bar.") : made->of_warp; }
+    bool is_of_warp() const {
+        return line ? line->is("shfl.sync") || line->is("vote.sync") || line->is("bar.") : made->of_warp;
+    }
 };
 
 /// A kernel's lines with instructions in the place of calls.

@@ -104,10 +104,9 @@ private:
     void look_at(std::size_t n) {
         for (std::size_t at = flow_.blocks()[n].first; at < flow_.blocks()[n].end; ++at) {
             const step& each = steps_[at];
-            const bool own = each.made || each.is("shfl") || each.is("atom");
-            if (own || may_be_alone(n) || std::ranges::any_of(each.read(), [&](const std::string& r) {
-                    return differing_.contains(r);
-                }))
+            const bool own = each.made || each.is("shfl") || each.is("atom"), common = each.is("vote.sync");
+            const auto differs = [&](const std::string& r) { return differing_.contains(r); };
+            if (!common && (own || may_be_alone(n) || std::ranges::any_of(each.read(), differs)))
                 for (const std::string& r : each.written()) changed_ |= !r.empty() && differing_.insert(r).second;
             if (each.line && each.line->is_branch() && differing_.contains(each.line->predicate)) part_at(n);
         }
@@ -140,10 +139,9 @@ void check_convergence(const std::vector<step>& steps) {
         if (!found.may_be_alone(n)) continue;
         for (std::size_t at = found.flow().blocks()[n].first; at < found.flow().blocks()[n].end; ++at)
             if (steps[at].is_of_warp())
-                throw std::runtime_error(
-                    "expected all threads of a warp to reach " +
-                    (steps[at].line ? steps[at].line->code : std::string(steps[at].made->name)) +
-                    " together, got it in a branch that a part of a warp may take alone");
+                throw std::runtime_error("expected all threads of a warp to reach " +
+                                         (steps[at].line ? steps[at].line->code : std::string(steps[at].made->name)) +
+                                         " together, got it in a branch that a part of a warp may take alone");
     }
 }
 

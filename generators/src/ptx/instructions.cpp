@@ -6,8 +6,9 @@ namespace attune::generators::inline ptx {
 namespace {
 
 // A product of 16 x 16 by 16 x 8: a fragment of four words of two elements, one of two words, and four sums.
-#define ATTUNE_MMA(element)                                                                                \
-    "mma.sync.aligned.m16n8k16.row.col.f32." element "." element ".f32 {%0, %1, %2, %3}, {$0, $1, $2, $3}, " \
+#define ATTUNE_MMA(element)                                      \
+    "mma.sync.aligned.m16n8k16.row.col.f32." element "." element \
+    ".f32 {%0, %1, %2, %3}, {$0, $1, $2, $3}, "                  \
     "{$4, $5}, {$6, $7, $8, $9};"
 
 constexpr instruction table[] = {
