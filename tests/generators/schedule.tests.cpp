@@ -3,6 +3,7 @@
 #include "codegen/object.hpp"
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/kernel_list.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/kernel_plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -31,6 +32,7 @@ constexpr gpu_decode few_gpu{.query_block = 16,
                              .value_tile = 8,
                              .chunk = 2,
                              .key_splits = 128};
+constexpr gpu_tensor_prefill by_tensor_cores{.warps = 4, .tiles = 2, .key_block = 64};
 constexpr cpu_gradient backward{
     .lanes = 8, .block = 48, .query_tile = 24, .key_tile = 4, .depth_unroll = 4, .sum_rows = 6, .sum_channels = 16};
 
@@ -57,6 +59,7 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
     CHECK(schedule_from_json(to_json(few), v3) == schedule(few));
     CHECK(schedule_from_json(to_json(some_gpu), cuda) == schedule(some_gpu));
     CHECK(schedule_from_json(to_json(few_gpu), cuda) == schedule(few_gpu));
+    CHECK(schedule_from_json(to_json(by_tensor_cores), cuda) == schedule(by_tensor_cores));
     CHECK(
         to_json(some_gpu) ==
         R"({"shapes":"prefill","query_block":64,"key_block":32,"query_tile":4,"depth_unroll":4,"key_tile":4,"chunk":4})");
@@ -243,6 +246,32 @@ TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limi
            "key_block to be 256 at most beside its key_tile, query_block and query_tile, got 512; try 256");
     breaks(some_gpu, &gpu_prefill::chunk, 512, "chunk to be 256 at most beside its query_tile, got 512; try 256");
     breaks(few_gpu, &gpu_decode::key_block, 1024, "key_block to be 512 at most beside its key_tile, got 1024; try 512");
+}
+
+TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formulas that they can make") {
+    CHECK_NOTHROW(check(by_tensor_cores, {64, 64}));
+    breaks(by_tensor_cores, &gpu_tensor_prefill::key_block, 24,
+           "key_block to be a multiple of the keys of two tiles, 16, got 24; try 16");
+    breaks(by_tensor_cores, &gpu_tensor_prefill::key_block, 160,
+           "key_block to be 128 at most beside its tiles and the value depth, got 160; try 128");
+    breaks(by_tensor_cores, &gpu_tensor_prefill::tiles, 5, "tiles to be 4 at most, got 5; try 4");
+    breaks(by_tensor_cores, &gpu_tensor_prefill::warps, 0, "warps to be 1 or more, got 0; try 1");
+    for (const depth_pair depths : {depth_pair{72, 64}, depth_pair{64, 8}, depth_pair{512, 64}})
+        CHECK_THROWS_WITH(check(by_tensor_cores, depths),
+                          ContainsSubstring("expected depths that are multiples of 16 up to 256"));
+    kernel_request request{facts_of(ir_of<plain>), element_types_from("bf16"), {64, 64}, &cuda, by_tensor_cores, true};
+    CHECK_NOTHROW(check(request));
+    CHECK(blocks_of(default_gpu_tensor_prefill(request)).query_block == 128);
+    const auto refused = [&](const std::string& why) {
+        CHECK_THROWS_WITH(check(request), ContainsSubstring("no kernel for tensor cores: " + why));
+    };
+    request.finite = false;
+    CHECK_NOTHROW(check(request));  // no pair is masked
+    request.facts = facts_of(ir_of<triangle>), refused("it masks pairs, and inputs are not promised to be finite");
+    request.finite = true;
+    CHECK_NOTHROW(check(request));
+    request.types = element_types_from("f32"), refused("q, k and v are not all bf16");
+    request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");
 }
 
 TEST_CASE("what is a GPU is the target's matter: a schedule for a CPU is refused there, and the other way round") {

@@ -156,6 +156,31 @@ TEST_CASE("of the kernels of a level the one that serves the number of queries i
           "queries)");
 }
 
+TEST_CASE("a kernel that asks for aligned rows is taken where a call has them, before one that does not") {
+    attune::kernel several[] = {serving("x86-64-v3", prefill, 1, no_end), serving("x86-64-v3", prefill, 1, no_end),
+                                serving("x86-64-v3", decode, 1, 16)};
+    several[1].row_alignment = 16;
+    const attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, several};
+    const auto chosen = [&](int alignment, std::optional<std::int64_t> queries) {
+        kernel_request request = asked(f32, 64, 64);
+        request.row_alignment = alignment, request.queries = queries;
+        return choose(linked, request, cpu_of(3), false).chosen - several;
+    };
+    for (const int alignment : {16, 32, 1 << 30}) CHECK(chosen(alignment, 100) == 1);
+    for (const int alignment : {1, 2, 8}) CHECK(chosen(alignment, 100) == 0);
+    for (const int alignment : {2, 16}) CHECK(chosen(alignment, 16) == 2);  // the number of queries comes first
+
+    kernel_request request = asked(f32, 64, 64);
+    request.queries = 100;
+    CHECK_THAT(choose(linked, request, cpu_of(3), true).why_shapes,
+               ContainsSubstring("prefill, for any number of queries, by tensor cores, which take rows that begin at "
+                                 "multiples of 16 bytes (also linked: prefill, for any number of queries; "));
+    request.row_alignment = 2;
+    CHECK_THAT(choose(linked, request, cpu_of(3), true).why_shapes,
+               ContainsSubstring("prefill, for any number of queries (also linked: prefill, for any number of queries, "
+                                 "by tensor cores, which take rows that begin at multiples of 16 bytes; "));
+}
+
 TEST_CASE("a kernel runs on the models that it was measured on, and on those near them that have none") {
     attune::kernel several[] = {serving("x86-64-v3", decode, 1, 4), serving("x86-64-v3", prefill, 1, no_end),
                                 serving("x86-64-v3", prefill, 1, 64), serving("x86-64-v3", prefill, 1, no_end),

@@ -2,6 +2,7 @@
 
 #include "base/about.hpp"
 #include "emit/visible_keys.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/kernel_plan.hpp"
 
 #include <attune/runtime/detail/key_splits.hpp>
@@ -71,7 +72,8 @@ attune::kernel kernel_record(const listed_kernel& made) {
                      .of_key_head = bytes.sums.of_key_head,
                      .parts = bytes.sums.parts,
                      .blocks_of_part = bytes.sums.parts != 0 ? fewest_blocks_of_part : 0},
-            .cpus = nullptr};
+            .cpus = nullptr,
+            .row_alignment = uses_tensor_cores(cut) ? tensor_row_alignment : 0};
 }
 
 }  // namespace attune::generators::inline emit

@@ -21,8 +21,8 @@ std::string kernel_row(const listed_kernel& made) {
     const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
-                 key_splits, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus] =
-        row;
+                 key_splits, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus,
+                 row_alignment] = row;
     std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
@@ -43,6 +43,7 @@ std::string kernel_row(const listed_kernel& made) {
     say("product_positions", product_positions), say("product_channels", product_channels);
     say("depths_of_pair", depths_of_pair);
     if (sums.parts != 0) say("sums", sums_of(sums));
+    if (row_alignment != 0) say("row_alignment", row_alignment);
     if (!made.cpus.empty()) say("cpus", fmt::format("\"{}\"", made.cpus));
     for (std::size_t at; (at = text.find(",\n    , ")) != text.npos;) text.replace(at, 8, ",\n     ");
     return text + "},\n";

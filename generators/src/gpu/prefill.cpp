@@ -1,55 +1,18 @@
 #include "gpu/prefill.hpp"
 
 #include "gpu/shared_schedules.hpp"
+#include "gpu/skipped_blocks.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "passes/gpu_passes.hpp"
-#include "passes/skip_blocks.hpp"
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace attune::generators::inline gpu {
 using namespace Halide;
 
 namespace {
-
-constexpr int decided_at_once = 32;  ///< blocks that are decided on together, one a thread
-
-/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time
-/// would tell: masked blocks would be computed and then dropped. (A number of blocks that is known at run time only is
-/// a loop always.)
-class skip_blocks_on_gpu : public skip_blocks {
-public:
-    /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate
-    /// would ask for. All threads of a block agree on what it says, so that they may wait for each other inside.
-    explicit skip_blocks_on_gpu(std::string loop)
-        : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
-
-    using skip_blocks::mutate;
-    Internal::Stmt mutate(const Internal::Stmt& s) override {
-        const bool whole = !std::exchange(inside_, true);
-        if (whole) found_ = false;
-        Internal::Stmt result = skip_blocks::mutate(s);
-        if (!whole) return result;
-        inside_ = false;
-        if (!found_) throw std::runtime_error("a device's kernel has no loop " + loop_);
-        return result;
-    }
-
-protected:
-    using skip_blocks::visit;
-    Internal::Stmt visit(const Internal::For* loop) override {
-        found_ = found_ || Internal::ends_with(loop->name, loop_);
-        return skip_blocks::visit(loop);
-    }
-
-private:
-    std::string loop_;
-    bool inside_{}, found_{};
-};
 
 /// The loops of a GPU: a block of threads has a block of queries of one (batch, head) and goes through the blocks of
 /// keys one after another. Queries, keys, values, scores and weights lie in shared memory; a thread sums the products
@@ -306,7 +269,7 @@ void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Pip
     for (quadratic_outputs& each : all.pairs) loops.schedule(each);
     if (state) {
         const std::string name = state->state.name();
-        attention.add_custom_lowering_pass(new private_state(name));
+        attention.add_custom_lowering_pass(new private_state({name}));
         attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state->blocks.x.name() + ".visited"));
     }
     attention.add_custom_lowering_pass(new halves_as_words);

@@ -19,6 +19,7 @@ std::string_view name_of(score_plan::lanes along) {
         case score_plan::lanes::queries: return "queries";
         case score_plan::lanes::keys: return "keys";
         case score_plan::lanes::channels: return "channels";
+        case score_plan::lanes::fragments: return "fragments";
     }
     return {};
 }
@@ -83,6 +84,8 @@ std::string words_of(const multiplication& how) {
                 return "pairs of bf16";
             else if constexpr (std::is_same_v<How, bf16_tiles>)
                 return fmt::format("tiles of {} x {} bf16", is.rows, is.elements);
+            else if constexpr (std::is_same_v<How, warp_fragments>)
+                return fmt::format("fragments of {}, 16 x 8 x 16 products of a warp", is.of_f16 ? "f16" : "bf16");
             else
                 return fmt::format("{} {} at a time{}", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words",
                                    is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));

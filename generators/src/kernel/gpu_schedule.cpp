@@ -2,6 +2,7 @@
 
 #include "analysis/plan.hpp"
 #include "kernel/shared_memory.hpp"
+#include "kernel/tensor_schedule.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -121,6 +122,8 @@ int gpu_threads_of(const gpu_decode& s, const depth_pair& depths) {
 }
 
 int estimated_shared_memory(const kernel_request& request) {
+    if (const auto* tensor = std::get_if<gpu_tensor_prefill>(&request.schedule))
+        return estimated_shared_memory(*tensor, request);
     const shared_memory_plan memory(request);
     if (const auto* decode = std::get_if<gpu_decode>(&request.schedule)) return memory.bytes(*decode);
     const auto& prefill = std::get<gpu_prefill>(request.schedule);

@@ -5,6 +5,7 @@
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "kernel/gradient_schedule.hpp"
+#include "kernel/tensor_schedule.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -112,7 +113,16 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                                      symbol_text(isa.name), serves, each.graph.fingerprint),
                          1, to_queries});
                 };
+                const std::string no_tensor_cores = no_tensor_cores_because(request);
+                if (prefill && no_tensor_cores.empty())
+                    add(default_gpu_tensor_prefill(request), std::numeric_limits<int>::max(), "tensor_");
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
+                if (prefill && isa.name == "cuda")
+                    all.back().schedule_from +=
+                        no_tensor_cores.empty()
+                            ? fmt::format("; of calls whose rows do not begin at multiples of {} bytes",
+                                          tensor_row_alignment)
+                            : "; without tensor cores, as " + no_tensor_cores;
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");
             }

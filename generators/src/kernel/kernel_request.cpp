@@ -2,6 +2,7 @@
 
 #include "analysis/narrow_rows.hpp"
 #include "analysis/plan.hpp"
+#include "kernel/tensor_schedule.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -136,6 +137,9 @@ void check(const kernel_request& request) {
     if (const bool gradient = request.facts->gradient.has_value(); gradient != is_for_gradient(request.schedule))
         throw std::runtime_error("expected a schedule for " + std::string(gradient ? "a gradient" : "attention") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
+    if (uses_tensor_cores(request.schedule))
+        if (const std::string reason = no_tensor_cores_because(request); !reason.empty())
+            throw std::runtime_error("no kernel for tensor cores: " + reason);
     check(request.schedule, request.depths);
 }
 

@@ -111,6 +111,21 @@ void check_rules(const gpu_prefill& s, const depth_pair& depths) {
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "chunk", s.chunk);
 }
 
+/// Beyond this many sums of a thread most would lie in memory.
+constexpr int most_sums = 192;
+
+void check_rules(const gpu_tensor_prefill& s, const depth_pair& depths) {
+    constexpr int step = gpu_tensor_prefill::channels_of_step, widest = 256;
+    for (const int depth : {depths.depth, depths.value_depth})
+        if (depth % step != 0 || depth > widest)
+            throw std::runtime_error(fmt::format(
+                "expected depths that are multiples of {} up to {} for tensor cores, got {}x{}; try other blocks", step,
+                widest, depths.depth, depths.value_depth));
+    multiple("key_block", s.key_block, "the keys of two tiles", 2 * gpu_tensor_prefill::keys_of_tile);
+    // A thread has four sums of each tile of 16 x 8.
+    at_most("key_block", s.key_block, 2 * most_sums / s.tiles - depths.value_depth, "tiles and the value depth");
+}
+
 void check_rules(const gpu_decode& s, const depth_pair&) {
     multiple("key_block", s.key_block, "the threads that share a key", threads_a_key, ", in decode");
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
@@ -141,8 +156,21 @@ block_sizes blocks_of(const schedule& s) {
         [](const auto& cut) {
             if constexpr (requires { cut.block; })
                 return block_sizes{cut.block, cut.block};
+            else if constexpr (requires { cut.warps; })
+                return block_sizes{cut.query_block(), cut.key_block};
             else
                 return block_sizes{cut.query_block, cut.key_block};
+        },
+        s);
+}
+
+block_sizes tile_of(const schedule& s) {
+    return std::visit(
+        [](const auto& cut) {
+            if constexpr (requires { cut.query_tile; })
+                return block_sizes{cut.query_tile, cut.key_tile};
+            else
+                return block_sizes{cut.tiles * cut.rows_of_tile, cut.keys_of_tile};
         },
         s);
 }

@@ -10,7 +10,7 @@
 namespace attune::generators::inline kernel {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
-/// are five ways to cut, each with fields of its own.
+/// are six ways to cut, each with fields of its own.
 
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_tile x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the
@@ -79,6 +79,19 @@ struct gpu_prefill {
     bool operator==(const gpu_prefill&) const = default;
 };
 
+/// The same by tensor cores: a warp has a multiple of 16 queries, whose products with 8 keys, and then with 8 value
+/// depths, are fragments: four numbers of each thread. Scores and weights never leave registers.
+struct gpu_tensor_prefill {
+    static constexpr shape_class shapes = shape_class::prefill;
+    int warps{};      ///< of a block of threads
+    int tiles{};      ///< of 16 queries, of a warp
+    int key_block{};  ///< keys a visit, the grain in which blocks are skipped; a multiple of 16
+
+    static constexpr int rows_of_tile = 16, keys_of_tile = 8, channels_of_step = 16;
+    int query_block() const { return rows_of_tile * tiles * warps; }
+    bool operator==(const gpu_tensor_prefill&) const = default;
+};
+
 /// A block of threads has a few rows of a group of heads and one of the splits of the keys. Eight threads share a key,
 /// channels side by side; then a thread has a chunk of the value depths of the same rows.
 struct gpu_decode {
@@ -95,13 +108,15 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
-using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, gpu_prefill, gpu_decode>;
+using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, gpu_prefill, gpu_decode, gpu_tensor_prefill>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {
     int query_block{}, key_block{};
 };
 block_sizes blocks_of(const schedule& s);
+/// Those whose products are summed together: by a warp where it uses tensor cores, else by a thread.
+block_sizes tile_of(const schedule& s);
 
 shape_class shapes_of(const schedule& s);
 int lanes_of(const schedule& s);  ///< of a GPU: 1
@@ -112,8 +127,9 @@ inline constexpr int bf16_of_tile = 32, rows_of_tile = 16;
 bool is_tiled(const schedule& s);
 int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill and cpu_gradient
 int splits_of(const schedule& s);   ///< of the keys, at most; in prefill 1
+inline bool uses_tensor_cores(const schedule& s) { return std::holds_alternative<gpu_tensor_prefill>(s); }
 inline bool is_for_gpu(const schedule& s) {
-    return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s);
+    return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s) || uses_tensor_cores(s);
 }
 inline bool decodes(const schedule& s) { return shapes_of(s) == shape_class::decode; }
 inline bool is_for_gradient(const schedule& s) { return std::holds_alternative<cpu_gradient>(s); }

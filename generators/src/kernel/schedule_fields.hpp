@@ -13,6 +13,7 @@ namespace most {
 inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
                      key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
 inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
+inline constexpr int warps = 32, tiles = 4;
 inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
 }  // namespace most
 
@@ -89,6 +90,15 @@ template <> struct schedule_fields<gpu_prefill> {
                                                 {"value_tile", std::nullopt, ""},
                                                 {"key_splits", 1, "in prefill"},
                                                 {"pairing", 1, "on a GPU"}};
+};
+
+template <> struct schedule_fields<gpu_tensor_prefill> {
+    static constexpr schedule_field<gpu_tensor_prefill> own[] = {
+        {"warps", &gpu_tensor_prefill::warps, most::warps},
+        {"tiles", &gpu_tensor_prefill::tiles, most::tiles},
+        {"key_block", &gpu_tensor_prefill::key_block, most::key_block},
+    };
+    static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };
 
 template <> struct schedule_fields<gpu_decode> {

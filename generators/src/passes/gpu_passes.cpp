@@ -27,10 +27,11 @@ protected:
 }  // namespace
 
 bool private_state::is_its(const std::string& buffer) const {
-    return buffer == function_ || starts_with(buffer, function_ + ".");
+    return std::ranges::any_of(functions_, [&](const std::string& function) {
+        return buffer == function || starts_with(buffer, function + ".");
+    });
 }
 
-/// An address without the thread in it.
 Expr private_state::own(Expr index) const {
     for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
         if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
@@ -60,7 +61,8 @@ Expr private_state::visit(const Load* load) {
 Stmt private_state::visit(const Store* store) {
     if (!is_its(store->name)) return IRMutator::visit(store);
     const Expr index = own(store->index);
-    const auto at = as_const_int(index);
+    const auto* several = index.as<Ramp>();
+    const auto at = as_const_int(several ? simplify(several->base + several->stride * (several->lanes - 1)) : index);
     if (!at) throw std::runtime_error("a thread's state is addressed by more than the thread");
     int& largest = largest_[store->name];
     largest = std::max(largest, static_cast<int>(*at));

@@ -9,15 +9,15 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: leaves each thread only its own part of a function that lies in registers.
+/// Lowering pass: leaves each thread only its own part of functions that lie in registers.
 ///
 /// Halide gives every thread a copy of all that the block of threads computes, and addresses it by the thread's number,
 /// which would force it into memory. A thread only reads what it wrote itself, so the thread's number is taken out of
 /// the address.
 class private_state : public Halide::Internal::IRMutator {
 public:
-    /// `function` names the buffers: itself, or itself with a number behind a dot.
-    explicit private_state(std::string function) : function_(std::move(function)) {}
+    /// A function names its buffers: itself, or itself with a number behind a dot.
+    explicit private_state(std::vector<std::string> functions) : functions_(std::move(functions)) {}
 
 protected:
     using IRMutator::visit;
@@ -27,11 +27,13 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
     Halide::Expr visit(const Halide::Internal::Let* let) override;
 
-private:
+    /// An address without the thread in it.
     Halide::Expr own(Halide::Expr index) const;
+
+private:
     bool is_its(const std::string& buffer) const;
 
-    std::string function_;
+    const std::vector<std::string> functions_;
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
     std::map<std::string, int> largest_;  ///< index that is used, by buffer
 };

@@ -16,8 +16,8 @@ struct kept_sizes {
 kept_sizes sizes_of(const schedule& s) {
     return std::visit(
         [blocks = blocks_of(s)](const auto& cut) {
-            kept_sizes all{
-                .query_block = blocks.query_block, .key_block = blocks.key_block, .query_tile = cut.query_tile};
+            kept_sizes all{.query_block = blocks.query_block, .key_block = blocks.key_block};
+            if constexpr (requires { cut.query_tile; }) all.query_tile = cut.query_tile;
             if constexpr (requires { cut.lanes; }) all.lanes = cut.lanes;
             if constexpr (requires { cut.value_tile; }) all.value_tile = cut.value_tile;
             if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;

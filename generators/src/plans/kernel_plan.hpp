@@ -36,7 +36,13 @@ struct integer_dots {
     bool operator==(const integer_dots&) const = default;
 };
 
-using multiplication = std::variant<f32_products, bf16_pairs, bf16_tiles, integer_dots>;
+/// Fragments of bf16 or f16 that a warp of a GPU has together, 16 x 8 x 16 products an instruction (mma.sync).
+struct warp_fragments {
+    bool of_f16{};  ///< else of bf16
+    bool operator==(const warp_fragments&) const = default;
+};
+
+using multiplication = std::variant<f32_products, bf16_pairs, bf16_tiles, integer_dots, warp_fragments>;
 
 /// What a number that is computed once and kept belongs to.
 enum class owner : std::uint8_t { query, key, task };
@@ -56,7 +62,8 @@ struct formed_rows {
 /// The scores of a block of queries with a block of keys.
 struct score_plan {
     /// What lies in the lanes of a vector; on a GPU, what neighbouring threads differ in.
-    enum class lanes : std::uint8_t { queries, keys, channels };
+    /// In fragments of tensor cores a pair is where a thread has it.
+    enum class lanes : std::uint8_t { queries, keys, channels, fragments };
     lanes along{};
     multiplication how{f32_products{}};  ///< of q * t(k)
     int queries{}, keys{};               ///< of a tile whose sums are in registers; in decode `queries` are rows

@@ -222,6 +222,23 @@ key_pass pass_of(const gpu_prefill& cut, const kernel_request& request, const pl
     return pass;
 }
 
+/// A warp makes tiles of 16 queries by 8 keys, or by 8 value depths, of all keys of a block.
+key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, const plan& core) {
+    const warp_fragments how{.of_f16 = request.types.query == element_type::f16};
+    key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
+    pass.scores.how = how;
+    pass.scores.queries = 16 * cut.tiles, pass.scores.keys = cut.key_block, pass.scores.unroll = request.depths.depth;
+    const int accumulators = request.depths.value_depth / 4;  // of a row in a thread
+    pass.values = value_plan{.how = how,
+                             .vector = 1,
+                             .channels = accumulators,
+                             .keys = 16,
+                             .chunk = accumulators,
+                             .of_whole_block = true};
+    pass.row = row_of(core, accumulators);
+    return pass;
+}
+
 key_pass pass_of(const cpu_decode& cut, const kernel_request& request, const plan& core) {
     key_pass pass{.scores = scores_along(lanes::channels, request, core)};
     score_plan& scores = pass.scores;

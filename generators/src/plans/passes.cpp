@@ -20,6 +20,10 @@ constexpr assumption assumptions[] = {
     {"interleave_stores", "stores of every second word, or every fourth byte, follow each other"},
     {"multiply_bytes", "16 bits hold every sum of two products of bytes"},
     {"private_state", "a thread reads only what it wrote itself"},
+    {"fragment_registers", "a thread reads only what it wrote itself, and calls name the state before a block"},
+    {"stores_under_one_condition", "one condition of a block guards all stores of masked scores"},
+    {"words_of_rows", "rows begin at multiples of 16 bytes"},
+    {"copies_ahead", "keys and values have buffers of their own in shared memory"},
     {"bounded_loop", "the predicates compare the loop's variable"},
     {"halves_as_words", "what is computed with bf16 and f16 is f32"},
     {"allow_empty_inputs", "positions are clamped to 0 at least"},
@@ -73,7 +77,13 @@ private:
     }
 
     void add_of_threads(const prefill_plan& body) {
-        if (!body.cores.empty()) {
+        if (!body.cores.empty() && made_by<warp_fragments>(body.cores.front().scores.how)) {
+            add("fragment_registers", "state");
+            add("skip_blocks_on_gpu", "state.blocks");
+            add("stores_under_one_condition", "scores");
+            add("words_of_rows", "q, k, v");
+            add("copies_ahead", "key_rows, value_rows");
+        } else if (!body.cores.empty()) {
             add("private_state", "state");
             add("skip_blocks_on_gpu", "state.blocks");
         }

@@ -155,6 +155,19 @@ double cycles_of(const gpu_prefill& s, const kernel_request& request, masking hi
     return visited(blocks_of(s), hides, call).blocks * slots * warps * waits * heads;
 }
 
+/// By what a warp issues a visit: products, exponentials and what is read of shared memory for them.
+double cycles_of(const gpu_tensor_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
+    constexpr double products = 8, others = 2.6;  // cycles of a quarter SM; instructions a product
+    const double steps = (request.depths.depth + request.depths.value_depth) / 16.0;
+    const double of_warp = s.tiles * s.key_block / 8.0 * steps, shared = s.key_block / 8.0 * steps * 2;
+    const double waits = waits_of(request, s.warps, s.tiles * (request.depths.value_depth + s.key_block) / 2.0 + 50,
+                                  static_cast<double>(call.batches * call.heads) *
+                                      std::ceil(static_cast<double>(call.queries) / s.query_block()));
+    return visited(blocks_of(s), hides, call).blocks * s.warps *
+           (std::max(of_warp * products, of_warp * others + shared) + 200) * waits *
+           static_cast<double>(call.batches * call.heads);
+}
+
 double cycles_of(const gpu_decode& s, const kernel_request& request, masking, const call_shape& call) {
     const double depth = request.depths.depth, value_depth = request.depths.value_depth,
                  threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);

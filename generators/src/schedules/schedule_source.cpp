@@ -25,8 +25,8 @@ schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
         if constexpr (requires { s.pairing; })
             s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
         if (same_depths) return s;
-        s.depth_unroll = usual.depth_unroll;
-        if constexpr (requires { s.query_block; })
+        if constexpr (requires { s.depth_unroll; }) s.depth_unroll = usual.depth_unroll;
+        if constexpr (requires { s.query_tile + s.query_block; })
             s.query_block =
                 std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
         if constexpr (std::is_same_v<Cut, cpu_prefill>)
@@ -46,7 +46,9 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
     // What is measured with tiles is of no use to a formula without them.
-    if (entry == nullptr || is_tiled(entry->schedule) != is_tiled(kernel.request.schedule)) return false;
+    if (entry == nullptr || is_tiled(entry->schedule) != is_tiled(kernel.request.schedule) ||
+        entry->schedule.index() != kernel.request.schedule.index())
+        return false;
     const schedule s = fitted(*entry, kernel);
     try {
         check(s, kernel.request.depths);

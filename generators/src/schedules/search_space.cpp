@@ -65,6 +65,12 @@ template <class Cut> bool is_valid(const Cut& s, const tuned_kernel& of) {
     return keeps_the_rules(s, request.depths);
 }
 
+bool is_valid(const gpu_tensor_prefill& s, const tuned_kernel& of) {
+    kernel_request request = of.kernel.request;
+    request.schedule = s;
+    return fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
+}
+
 /// By tiles, whose sums are not in registers of vectors.
 template <class Add> void add_tiled(const cpu_prefill& usual, const Add& add) {
     for (const int key_block : {64, 128, 256, 512})
@@ -165,6 +171,16 @@ template <class Add> void add_all(const gpu_prefill& usual, const kernel_request
                             s.key_tile = key_tile, s.chunk = chunk, s.depth_unroll = unroll;
                             if (query_tile * key_tile >= 4) add(s);
                         }
+}
+
+template <class Add> void add_all(const gpu_tensor_prefill& usual, const kernel_request&, const Add& add) {
+    for (const int warps : {4, 8})
+        for (const int tiles : {1, 2})
+            for (const int key_block : {16, 32, 64, 128}) {
+                gpu_tensor_prefill s = usual;
+                s.warps = warps, s.tiles = tiles, s.key_block = key_block;
+                add(s);
+            }
 }
 
 /// As many keys and values asked for at a time, and as many splits at most.

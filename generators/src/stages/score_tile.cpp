@@ -64,15 +64,15 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
       f_(frame),
       planned_(planned),
       pass_(std::move(pass)),
-      lane_(along == lanes::queries ? frame.qi : frame.ki),
-      other_(along == lanes::queries ? frame.ki : frame.qi) {
+      lane_(queries_first(along) ? frame.qi : frame.ki),
+      other_(queries_first(along) ? frame.ki : frame.qi) {
     // Algorithm
     keys = Func(pass_ + "keys"), last_key = Func(pass_ + "last_key");
     keys(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
     // A task with queries in lanes also computes beyond the last query. That is not written.
-    at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
-           f_.key_at(f_.ki), keys(f_.b)};
+    at_ = {f_.b, f_.row_head(f_.qi), queries_first(along) ? f_.query_at(f_.qi) : f_.row_query(f_.qi), f_.key_at(f_.ki),
+           keys(f_.b)};
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
         contraction c;
@@ -85,7 +85,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     hoist(planned_.kept, at_);
     transpose_pairs();
     factor_out_scale();
-    for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
+    if (along != lanes::fragments)
+        for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
     masked_by_product = !is_free_of_products(masked);
     if (along != lanes::queries)
         real = Internal::graph_substitute(
@@ -202,7 +203,8 @@ void score_tile::factor_out_scale() {
         scale = at_least(Internal::simplify(abs(factor)), smallest);
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
-    if (is_small(f_.graph(), f_.core.scores))
+    // A maximum in a fragment is no less than its first one (tensor_state.hpp): there every score may be as it is.
+    if (along == lanes::fragments || is_small(f_.graph(), f_.core.scores))
         real = left;
     else
         real = may_leave_f32(f_, f_.core.scores) ? above_masked(left) : at_least(left, lowest_score);
@@ -340,10 +342,17 @@ void score_tile::sum_in_lanes(contraction& c) {
 
 Expr score_tile::with_products(const Expr& e) const {
     Expr with = e;  // what is used in many places, as a function uses its argument, remains one expression
+    if (along == lanes::fragments) return with;
     for (const contraction& c : contractions)
         with = Internal::graph_substitute(
             product_name(c.node), c.of_key.defined() ? c.product(pair()) * c.of_key : Expr(c.product(pair())), with);
     return with;
+}
+
+Expr score_tile::at_fragment(const Expr& of_pair, const Expr& query, const Expr& key, const Expr& product) const {
+    Expr there = Internal::graph_substitute(f_.qi.name(), query, of_pair);
+    there = Internal::graph_substitute(f_.ki.name(), key, there);
+    return Internal::graph_substitute(product_name(f_.core.contraction), product, there);
 }
 
 quantity score_tile::operator()(int scores) const {

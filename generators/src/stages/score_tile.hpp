@@ -30,6 +30,10 @@ public:
     /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight) const;
 
+    /// The same of a query and a key of the block, whose product this is.
+    Halide::Expr at_fragment(const Halide::Expr& of_pair, const Halide::Expr& query, const Halide::Expr& key,
+                             const Halide::Expr& product) const;
+
     /// All that is hoisted of queries, at one of the block, in a sum.
     Halide::Expr of_query(const Halide::Expr& row) const;
 
@@ -106,6 +110,8 @@ private:
     void contract_pairs(contraction& c);
     void sum_in_lanes(contraction& c);
     void sum_integers(contraction& c);
+    /// Whether rows of queries are the first axis of pairs, and keys the second.
+    static bool queries_first(lanes along) { return along == lanes::queries || along == lanes::fragments; }
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;

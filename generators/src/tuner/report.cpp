@@ -89,7 +89,8 @@ std::string drawn_order(const tune_result& r, const std::vector<std::pair<schedu
 /// The best time of each pair of register tile and block of keys.
 std::string drawn_tiles(const tune_result& r, const std::vector<std::pair<schedule, double>>& scores, const frame& at) {
     const auto row_of = [](const schedule& s) {
-        return std::visit([](const auto& cut) { return std::pair(cut.query_tile, cut.key_tile); }, s);
+        const block_sizes tile = tile_of(s);
+        return std::pair(tile.query_block, tile.key_block);
     };
     std::map<std::pair<int, int>, std::map<int, double>> cells;
     std::map<int, int> columns;

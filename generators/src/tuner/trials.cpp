@@ -124,8 +124,7 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
 
 std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) {
     const std::int64_t queries = blocks_of(cut).query_block, keys = blocks_of(cut).key_block;
-    const auto [tile, key_tile] =
-        std::visit([](const auto& s) { return std::pair<std::int64_t, std::int64_t>(s.query_tile, s.key_tile); }, cut);
+    const std::int64_t tile = tile_of(cut).query_block, key_tile = tile_of(cut).key_block;
     const int splits = splits_of(cut);
     const auto at = [](std::int64_t last, std::initializer_list<std::int64_t> rows) {
         std::set<std::int64_t> within;

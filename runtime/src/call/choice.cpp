@@ -36,11 +36,14 @@ std::string depths_of(const kernel_request& r) {
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
 }
 
-/// How far a number of queries is from those that a kernel serves, how many it serves, and whether its schedule is
-/// everybody's: the least one is chosen.
-std::tuple<std::int64_t, std::int64_t, bool> distance(const kernel& k, std::int64_t queries) {
+/// How far a number of queries is from those that a kernel serves, how many it serves, how little it asks of rows, and
+/// whether its schedule is everybody's: the least one is chosen.
+std::tuple<std::int64_t, std::int64_t, int, bool> distance(const kernel& k, std::int64_t queries) {
     const std::int64_t from = k.from_queries, to = k.to_queries;
-    return {queries < from ? from - queries : queries > to ? queries - to : 0, to - from, k.cpus == nullptr};
+    return {queries < from ? from - queries
+            : queries > to ? queries - to
+                           : 0,
+            to - from, -k.row_alignment, k.cpus == nullptr};
 }
 std::string served(const kernel& k) {
     const bool no_end = k.to_queries == std::numeric_limits<int>::max();
@@ -48,7 +51,10 @@ std::string served(const kernel& k) {
                no_end && k.from_queries <= 1 ? "any number of"
                : no_end                      ? say(k.from_queries, " and more")
                                              : say(k.from_queries, " to ", k.to_queries),
-               " queries", k.cpus ? say(", with a schedule measured on ", k.cpus) : std::string());
+               " queries", k.cpus ? say(", with a schedule measured on ", k.cpus) : std::string(),
+               k.row_alignment
+                   ? say(", by tensor cores, which take rows that begin at multiples of ", k.row_alignment, " bytes")
+                   : std::string());
 }
 
 /// Whether something holds of a model of CPU on which a kernel's schedule was measured.
@@ -163,9 +169,10 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
 
     choice result;
     // A GPU has to be asked for: by name, or by tensors that lie there.
-    const auto asked_for = [&](const kernel& k) {
+    const auto of_target = [&](const kernel& k) {
         return right_shape(k) && (asked.target.empty() ? !is_device(k.target) : asked.target == k.target);
     };
+    const auto asked_for = [&](const kernel& k) { return of_target(k) && k.row_alignment <= asked.row_alignment; };
     const auto missing = [&](const kernel& k) { return missing_here(table, k, cpu); };
     const auto runs = [&](const kernel& k) {
         return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
@@ -215,7 +222,7 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
         result.why_shapes += say(", the measured model nearest to this CPU, ", cpu.model);
     std::string others;
     for (const kernel& k : table.kernels)
-        if (&k != result.chosen && asked_for(k) && rank_of(k.target) == rank_of(result.chosen->target))
+        if (&k != result.chosen && of_target(k) && rank_of(k.target) == rank_of(result.chosen->target))
             add_part(others, served(k), "; ");
     if (!others.empty()) result.why_shapes += say(" (also linked: ", others, ")");
     return result;

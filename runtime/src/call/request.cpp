@@ -8,6 +8,19 @@
 
 /// What a call asks of a kernel.
 namespace attune::detail {
+namespace {
+
+/// The largest power of two that strides and, where it lies on a device, address of a tensor are multiples of, in
+/// bytes. What lies in the host's memory is copied to where its address is one of any.
+int alignment_of_rows(const tensor& t) {
+    auto bits = t.where() == memory::host ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data());
+    for (int axis = 0; axis + 1 < t.rank(); ++axis)
+        if (t.extent(axis) > 1) bits |= static_cast<std::uintptr_t>(t.stride(axis) * bytes_of(t.type()));
+    constexpr std::uintptr_t most = kernel_request{}.row_alignment;
+    return static_cast<int>((bits | most) & (~(bits | most) + 1));
+}
+
+}  // namespace
 
 std::string_view target_of(memory where) {
     return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : "";
@@ -35,14 +48,17 @@ void bound_call::choose_kernel(const options& how, bool explain) {
         if (!is_core(graph.inputs[i])) continue;
         const std::string_view name = graph.inputs[i].name;
         const element_type type = given_.inputs[i]->view.type();
+        asked.row_alignment = std::min(asked.row_alignment, alignment_of_rows(given_.inputs[i]->view));
         if (name != "q" && name != "k" && name != "v" && asked.output && *asked.output != type)
             fail(say(name_of(*asked.output), " elements in ", name, ", as in the other outputs and their cotangents"),
                  say("elements of ", name_of(type)), say("a tensor of ", name_of(*asked.output)));
         (name == "q" ? asked.query : name == "k" ? asked.key : name == "v" ? asked.value : asked.output) = type;
     }
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output)
+        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output) {
             asked.output = given_.outputs[i]->view.type();
+            asked.row_alignment = std::min(asked.row_alignment, alignment_of_rows(given_.outputs[i]->view));
+        }
     if (shape_.has(axis_kind::depth)) asked.depth = shape_[axis_kind::depth];
     if (shape_.has(axis_kind::value_depth)) asked.value_depth = shape_[axis_kind::value_depth];
     if (shape_.has(axis_kind::query)) asked.queries = shape_[axis_kind::query];

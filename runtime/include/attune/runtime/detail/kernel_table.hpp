@@ -14,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 11;
+inline constexpr int kernel_table_version = 12;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -70,6 +70,9 @@ struct kernel {
     /// The models of CPUs on which its schedule was measured to be faster than the default's, with commas between:
     /// "amd-25-17,amd-26-2". It runs there, and on models near them of which no kernel of the table is. Null: on any.
     const char* cpus{};
+    /// The bytes at a multiple of which all rows of q, k, v and of the outputs proper begin: an address on a device,
+    /// and each stride. A call with others takes another kernel of the same target. 0: rows may begin anywhere.
+    int row_alignment{};
 };
 
 /// What the generators found out about a graph, in words, for `explain`.

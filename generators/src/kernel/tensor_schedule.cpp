@@ -1,0 +1,74 @@
+#include "kernel/tensor_schedule.hpp"
+
+#include "analysis/plan.hpp"
+#include "base/formatting.hpp"
+#include "kernel/shared_memory.hpp"
+
+#include <algorithm>
+
+namespace attune::generators::inline kernel {
+namespace {
+
+/// What the formula has beside one softmax of products, whose weights are added up and weigh values.
+std::string missing_of_formula(const kernel_request& request) {
+    const plan& core = request.core();
+    const auto is_passed = [&](int tensor) {
+        return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
+    };
+    const auto is_of_rows = [](kind what) { return what == kind::output || what == kind::row; };
+    if (request.facts->gradient) return "it is a gradient";
+    if (!core.has_core() || core.weights_by != statistic::softmax || core.weights < 0)
+        return "it weighs values by no softmax";
+    if (!core.others.empty()) return "it has several softmaxes";
+    if (!is_passed(core.query) || !is_passed(core.key) || !is_passed(core.value))
+        return "queries, keys and values are not all tensors as they are passed";
+    if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
+    if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
+        return "it adds up weights of its own";
+    if (core.weight_digits != 0) return "its weights may be rounded to integers";
+    if (!std::ranges::all_of(core.outputs, is_of_rows)) return "it has outputs of pairs or tokens";
+    return {};
+}
+
+}  // namespace
+
+std::string no_tensor_cores_because(const kernel_request& request) {
+    const auto& [query, key, value, output] = request.types;
+    const auto [depth, value_depth] = request.depths;
+    constexpr int step = gpu_tensor_prefill::channels_of_step, widest = 256;
+    if (request.target->name != "cuda") return fmt::format("the target is {}", request.target->name);
+    if (std::string formula = missing_of_formula(request); !formula.empty()) return formula;
+    if (query != key || query != value || (query != element_type::bf16 && query != element_type::f16))
+        return "q, k and v are not all bf16 or all f16";
+    if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
+        return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);
+    // The weight 0 of a masked pair makes NaN of a value that is not finite.
+    if (!request.finite && request.facts->hides != masking::none)
+        return "it masks pairs, and inputs are not promised to be finite (FINITE)";
+    return {};
+}
+
+gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
+    const int widest = std::max(request.depths.depth, request.depths.value_depth);
+    // Two tiles a warp halve what is read of shared memory for each product, as long as their sums fit registers.
+    // Weights that are added up one by one, and not by a product with ones, take some more.
+    const bool one_by_one = request.core().log_sum || request.core().weights != request.core().statistic_node;
+    gpu_tensor_prefill s{.warps = 4, .tiles = widest <= 128 ? 2 : 1, .key_block = 32};
+    if (widest <= 64 && !one_by_one)
+        s.key_block = 128;
+    else if (widest <= 128)
+        s.key_block = 64;
+    while (s.key_block > 16 && estimated_shared_memory(s, request) > most_shared_memory(*request.target))
+        s.key_block /= 2;
+    return s;
+}
+
+int estimated_shared_memory(const gpu_tensor_prefill& s, const kernel_request& request) {
+    constexpr int bytes = 2, padding = 8, numbers_of_row = 24;  // elements behind a row; statistics and tables
+    const int rows = s.query_block(), depth = request.depths.depth;
+    const int queries = s.tiles > 1 ? rows * depth : 0;
+    return bytes * (queries + s.key_block * (depth + request.depths.value_depth + 2 * padding)) +
+           4 * numbers_of_row * (rows + s.key_block);
+}
+
+}  // namespace attune::generators::inline kernel

@@ -1,0 +1,21 @@
+#pragma once
+#include "kernel/kernel_request.hpp"
+
+#include <string>
+
+namespace attune::generators::inline kernel {
+
+/// Why a request has no kernel that multiplies by tensor cores, as the end of a sentence; empty if it has one. Of the
+/// request, all but its schedule counts.
+std::string no_tensor_cores_because(const kernel_request& request);
+
+/// What is used where nothing better was measured.
+gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request);
+
+/// Bytes that the rows of q, k, v and the outputs of such a kernel begin at a multiple of: what one load fetches.
+inline constexpr int tensor_row_alignment = 16;
+
+/// About how many bytes of shared memory a block of threads has.
+int estimated_shared_memory(const gpu_tensor_prefill& s, const kernel_request& request);
+
+}  // namespace attune::generators::inline kernel

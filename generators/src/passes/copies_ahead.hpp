@@ -1,0 +1,54 @@
+#pragma once
+#include <Halide.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attune::generators::inline passes {
+
+/// Lowering pass: keys of the next block are copied into shared memory while values of this one are weighed, and values
+/// of this one while its scores are made.
+///
+/// A loop goes over blocks that a table lets it visit (skip_blocks), 32 of them, and in each makes rows of keys, rows
+/// of values, and then the weighted sums. Each of the rows has one place in memory: it is written anew once all warps
+/// are through with it.
+///
+///     visited = the bits of the table
+///     for each block that is visited:
+///         if it is the first one: copy its keys
+///         wait for copies; barrier; copy its values; scores
+///         wait for copies; barrier; copy keys of the next one that is visited; weighted sums
+///
+/// The copies are those instructions that the text makes of loads and stores of 16 bytes (ptx/body.hpp).
+class copies_ahead : public Halide::Internal::IRMutator {
+public:
+    /// Names of functions.
+    struct stages {
+        std::string keys, values, sums;
+    };
+    /// `loop` ends the name of the loop.
+    copies_ahead(std::string loop, stages of) : loop_(std::move(loop)), of_(std::move(of)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::ProducerConsumer* stage) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Evaluate* call) override;
+
+private:
+    Halide::Internal::Stmt copies_of_next() const;
+
+    const std::string loop_;
+    const stages of_;
+    const Halide::Internal::For* inside_{};                             ///< the loop
+    Halide::Expr visited_;                                              ///< a bit for each of its blocks
+    Halide::Internal::Stmt keys_;                                       ///< how a block's are copied
+    std::vector<std::pair<std::string, Halide::Expr>> lets_, of_keys_;  ///< of the loop's body, around this place and
+                                                                        ///< around that one
+    enum class seen : std::uint8_t { nothing, keys, kept_keys, values, others, sums } last_{};  ///< of the body
+};
+
+}  // namespace attune::generators::inline passes

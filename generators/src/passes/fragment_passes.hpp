@@ -1,0 +1,76 @@
+#pragma once
+#include "passes/gpu_passes.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attune::generators::inline passes {
+
+/// Lowering pass: as private_state; and what a running state was before an iteration is read from its registers.
+///
+/// Halide has no way to say that a stage which the state is made of reads the state. Such a stage calls
+/// `state_before(element, half, tile, ...)`: a number of the state's tuple, of the thread's rows.
+class fragment_registers : public private_state {
+public:
+    /// The running state is the first of the functions. A thread has two rows of a tile.
+    explicit fragment_registers(std::vector<std::string> functions)
+        : private_state(functions), state_(functions.front()) {}
+
+    static constexpr const char* state_before = "attune_state_before";
+
+protected:
+    using private_state::visit;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Allocate* allocation) override;
+
+private:
+    const std::string state_;
+    std::vector<std::string> buffers_;
+};
+
+/// Lowering pass: stores of a function under one condition, one behind the other, are under it together.
+///
+/// Halide leaves a reduction's predicate that reads memory at each store. LLVM would then choose each of many numbers
+/// instead of passing over all of them.
+class stores_under_one_condition : public Halide::Internal::IRMutator {
+public:
+    explicit stores_under_one_condition(std::string function) : function_(std::move(function)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::Block* block) override;
+
+private:
+    const std::string function_;
+};
+
+/// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector.
+///
+/// A stage calls `row_word(first element of a row, word)`: the element is loaded for its address alone. Rows begin at
+/// multiples of 16 bytes (kernel::row_alignment), which Halide is not told of: strides are written as multiples of 8
+/// elements, so that addresses are divided without a shift.
+class words_of_rows : public Halide::Internal::IRMutator {
+public:
+    /// The buffers' names.
+    explicit words_of_rows(std::vector<std::string> tensors) : tensors_(std::move(tensors)) {}
+
+    static constexpr const char* row_word = "attune_row_word";
+
+protected:
+    using IRMutator::visit;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
+    Halide::Expr visit(const Halide::Internal::Let* let) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    template <class Node> auto visit_let(const Node* let);
+    Halide::Internal::Stmt with_multiple(const Halide::Internal::LetStmt* stride);
+
+    const std::vector<std::string> tensors_;
+    bool in_kernel_{};
+    std::vector<std::pair<std::string, Halide::Expr>> lets_;  ///< of the kernel, around this place
+};
+
+}  // namespace attune::generators::inline passes

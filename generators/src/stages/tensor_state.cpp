@@ -1,0 +1,240 @@
+#include "stages/tensor_state.hpp"
+
+#include "expr/math.hpp"
+#include "passes/fragment_passes.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace attune::generators::inline stages {
+using namespace Halide;
+
+namespace {
+
+/// An instruction that LLVM knows, or that stands in the text for a call (ptx/instructions.cpp): what it makes follows
+/// from its operands alone.
+Expr made_by(const Type& type, const std::string& name, const std::vector<Expr>& operands) {
+    return Internal::Call::make(type, name, operands, Internal::Call::PureExtern);
+}
+
+/// The same of a whole warp: it stays where it is put, so that no part of the warp is left out.
+Expr made_by_warp(const Type& type, const std::string& name, const std::vector<Expr>& operands) {
+    return Internal::Call::make(type, name, operands, Internal::Call::Extern);
+}
+
+Expr larger(const Expr& a, const Expr& b) { return made_by(Float(32), "llvm.nvvm.fmax.ftz.f", {a, b}); }
+Expr exp2_of(const Expr& x) { return made_by(Float(32), "llvm.nvvm.ex2.approx.ftz.f", {x}); }
+/// a * b + c: written out, LLVM would take it apart to save a product elsewhere.
+Expr fused(const Expr& a, const Expr& b, const Expr& c) { return made_by(Float(32), "llvm.fma.f32", {a, b, c}); }
+Expr of_neighbour(const Expr& x, int lanes) {
+    return made_by_warp(Float(32), "llvm.nvvm.shfl.sync.bfly.f32", {Expr(-1), x, Expr(lanes), Expr(31)});
+}
+
+}  // namespace
+
+tensor_state::tensor_state(const kernel_frame& frame)
+    : accumulators(frame.value_depth() / 4),
+      queries_in_memory(frame.schedule_as<gpu_tensor_prefill>().tiles > 1),
+      scores_at(frame, "", frame.keys().scores),
+      parts(frame),
+      f_(frame),
+      tiles_(frame.schedule_as<gpu_tensor_prefill>().tiles) {
+    masks_apart = parts.may_be_whole && !scores_at.masked_by_product;
+    sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum;
+    define_rows();
+    define_scores();
+    define_weights();
+    define_sums();
+    define_state();
+}
+
+std::string tensor_state::by_element(const std::string& instruction) const {
+    return "attune_" + instruction + (f_.request.types.query == element_type::f16 ? "_f16" : "_bf16");
+}
+
+std::vector<Expr> tensor_state::row(const Expr& half) const { return {half, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}; }
+
+std::vector<Expr> tensor_state::fragment(const Expr& reg, const Expr& tile) const {
+    return {reg, tile, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+}
+
+/// Word `at` of a row, two neighbouring channels.
+Expr tensor_state::first_word_of(int tensor, bool of_query, const Expr& position, const Expr& at) const {
+    return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
+}
+
+/// A number of the running state before block kb, which the stages that make the next one cannot name.
+Expr tensor_state::before(const Expr& element, const Expr& half) const {
+    return made_by_warp(Float(32), fragment_registers::state_before, {element, half, mt, f_.kb});
+}
+Expr tensor_state::before(int element, const Expr& half) const { return before(Expr(element), half); }
+
+/// sum += a * b in four registers at once. Halide evaluates all that is gathered before it scatters; a Tuple's elements
+/// would read the new value of those before them inside a call's arguments (Halide 21).
+void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::vector<Expr>& a,
+                            const std::vector<Expr>& b) const {
+    std::vector<Expr> operands = a, results;
+    operands.insert(operands.end(), b.begin(), b.end());
+    const auto element = [&](const Expr& reg) {
+        std::vector<Expr> all{reg};
+        all.insert(all.end(), at.begin(), at.end());
+        return all;
+    };
+    for (int n = 0; n < 4; ++n) operands.push_back(sum(element(n)));
+    for (int n = 0; n < 4; ++n)
+        results.push_back(made_by_warp(Float(32), by_element("mma_m16n8k16") + "_d" + std::to_string(n), operands));
+    sum(element(scatter(0, 1, 2, 3))) = gather(results[0], results[1], results[2], results[3]);
+}
+
+/// Queries as fragments, keys and values as rows, of which a warp loads four matrices of 8 x 8 at a time.
+void tensor_state::define_rows() {
+    // Algorithm
+    query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) =
+        first_word_of(f_.core.query, true, query_of(r % 2), ks * 8 + r / 2 * 4 + ti);
+    query_reads(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) = query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b);
+    key_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.key, false, f_.ki, word);
+    value_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, word);
+    // A thread says where one row of 16 bytes lies: eight threads a matrix, two matrices for each of two tiles.
+    const Expr matrix = gi / 2, row_of_matrix = gi % 2 * 4 + ti;
+    const auto four = [&](const std::string& instruction, const Expr& first_word) {
+        std::vector<Expr> all;
+        for (int n = 0; n < 4; ++n)
+            all.push_back(made_by_warp(UInt(32), "attune_" + instruction + "_d" + std::to_string(n), {first_word}));
+        return mux(i, all);
+    };
+    key_words(i, j, ks, gi, ti, f_.kb, f_.h, f_.b) = four(
+        "ldmatrix_x4", key_rows(ks * 8 + matrix % 2 * 4, (2 * j + matrix / 2) * 8 + row_of_matrix, f_.kb, f_.h, f_.b));
+    value_words(i, j, ks, gi, ti, f_.kb, f_.h, f_.b) =
+        four("ldmatrix_x4_trans",
+             value_rows((2 * j + matrix / 2) * 4, ks * 16 + matrix % 2 * 8 + row_of_matrix, f_.kb, f_.h, f_.b));
+}
+
+void tensor_state::define_scores() {
+    // Algorithm
+    const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+    channels = RDom(0, f_.depth() / 16, "step");
+    std::vector<Expr> a, b;
+    for (int n = 0; n < 4; ++n) a.push_back(query_reads(n, channels, gi, ti, mt, w, f_.qt, f_.h, f_.b));
+    for (int n = 0; n < 2; ++n) b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
+    products(pair) = 0.0f;
+    multiply(products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);
+
+    const auto at_pair = [&](const Expr& e) {
+        return scores_at.at_fragment(e, query_of(r / 2), key_of(nt, r % 2), products(fragment(r, nt)));
+    };
+    const Expr real = at_pair(scores_at.real), hidden = at_pair(scores_at.masked);
+    if (!masks_apart) {
+        scores(pair) = choose_whole(hidden, lowest, real);
+        return;
+    }
+    // Once more over the registers, in blocks that are not known to be full: one branch a block.
+    scores(pair) = real;
+    masked = RDom(0, 1, "masked");
+    masked.where(parts.may_mask(masked));
+    scores(pair) = select(Internal::graph_substitute(f_.kb.name(), f_.kb + masked, hidden), lowest, scores(pair));
+}
+
+void tensor_state::define_weights() {
+    // Algorithm
+    const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b},
+        of_row{rh, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+    const Expr binary = scores_at.scale * log2_of_e;
+    rk = RDom(0, 2, 0, f_.cut.key_block / 8, "rk");
+    of_thread(of_row) = lowest;
+    of_thread(of_row) = larger(of_thread(of_row), scores(fragment(rh * 2 + rk.x, rk.y)));
+    of_pair(of_row) = larger(of_thread(of_row), of_neighbour(of_thread(of_row), 1));
+    highest(of_row) = larger(larger(of_pair(of_row), of_neighbour(of_pair(of_row), 2)), before(maximum_at(), rh));
+    keep(of_row) = exp2_of((before(maximum_at(), rh) - highest(of_row)) * binary);
+    offset(of_row) = -highest(of_row) * binary;
+    weights(pair) = exp2_of(fused(scores(pair), binary, offset(row(r / 2))));
+    Func factors = weights;
+    if (f_.core.weights != f_.core.statistic_node) {
+        weighing(pair) = scores_at.at_fragment(scores_at.weights(f_.core.weights, weights(pair)), query_of(r / 2),
+                                               key_of(nt, r % 2), products(pair));
+        factors = weighing;
+    }
+    // What a product of 16 x 8 makes of two tiles of keys is what the next one takes.
+    packed(r, ks, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) =
+        made_by(UInt(32), by_element("pack"),
+                {factors(fragment(r % 2 * 2, ks * 2 + r / 2)), factors(fragment(r % 2 * 2 + 1, ks * 2 + r / 2))});
+}
+
+void tensor_state::define_sums() {
+    // Algorithm
+    const std::vector<Expr> at{gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+    const auto a_at = [&](const Expr& step) {
+        std::vector<Expr> a;
+        for (int n = 0; n < 4; ++n) a.push_back(packed(n, step, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b));
+        return a;
+    };
+    const int steps = f_.cut.key_block / 16;
+    added(r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = before(nt * 2 + r % 2, r / 2) * keep(row(r / 2));
+    keys = RDom(0, steps, "keys_of_step");
+    std::vector<Expr> b, tile{nt};
+    for (int n = 0; n < 2; ++n) b.push_back(value_words(nt % 2 * 2 + n, nt / 2, keys, gi, ti, f_.kb, f_.h, f_.b));
+    tile.insert(tile.end(), at.begin(), at.end());
+    multiply(added, tile, a_at(keys), b);
+    if (!sums_by_products) {  // of a thread's own columns
+        const std::vector<Var> of_row{rh, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+        sums(of_row) = before(sum_at(), rh) * keep(of_row);
+        sums(of_row) += weights(fragment(rh * 2 + rk.x, rk.y));
+        return;
+    }
+    // A product with ones, all of whose columns are the sum.
+    const Expr ones = f_.request.types.query == element_type::f16 ? Expr(0x3c003c00u) : Expr(0x3f803f80u);
+    summed_keys = RDom(0, steps, "summed_keys");
+    sums(r, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = before(sum_at(), r / 2) * keep(row(r / 2));
+    multiply(sums, at, a_at(summed_keys), {ones, ones});
+}
+
+void tensor_state::define_state() {
+    // Algorithm
+    const std::vector<Var> kept{rh, mt, gi, ti, w, f_.qt, f_.h, f_.b};
+    std::vector<Expr> initial(static_cast<std::size_t>(accumulators) + 1, 0.0f), next;
+    initial.push_back(least_maximum);
+    state(kept) = Tuple(initial);
+    blocks = RDom(0, f_.key_blocks(), "blocks");
+    blocks.where(parts.visits_of_block(blocks, f_.qt, f_.h, f_.b) != cast<std::uint8_t>(0));
+    const auto here = [&](const Func& f, std::vector<Expr> at) {
+        for (const Expr& each :
+             {Expr(gi), Expr(ti), Expr(mt), Expr(w), Expr(blocks.x), Expr(f_.qt), Expr(f_.h), Expr(f_.b)})
+            at.push_back(each);
+        return f(at);
+    };
+    for (int n = 0; n < accumulators; ++n) next.push_back(here(added, {2 * rh + n % 2, n / 2}));
+    // What was computed before the loop is used once more at its end, to no effect: Halide reuses shared memory after
+    // the last use in the program's text.
+    const Expr sum = here(sums, {sums_by_products ? 2 * rh : Expr(rh)});
+    Expr before_loop = scores_at.of_query(query_of(rh));
+    if (queries_in_memory)
+        before_loop = before_loop + reinterpret<float>(query_words(0, 0, gi, ti, mt, w, f_.qt, f_.h, f_.b));
+    next.push_back(sum + select(sum > std::numeric_limits<float>::max(), before_loop, 0.0f));
+    next.push_back(here(highest, {rh}));
+    state(kept) = Tuple(next);
+    const FuncRef at = state(kept);
+    left(kept) = Tuple(at[maximum_at()], at[sum_at()]);
+}
+
+/// A row of a block, (in block, query block, head, batch), where a thread has it.
+std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const Expr& lane) const {
+    return {row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, lane, row[0] / (16 * tiles_), row[1], row[2], row[3]};
+}
+
+Expr tensor_state::maximum_of(const std::vector<Expr>& row) const { return left(of_queries(row, 0))[0]; }
+
+Expr tensor_state::sum_of(const std::vector<Expr>& row) const {
+    Expr all = left(of_queries(row, 0))[1];
+    for (int lane = 1; lane < 4 && !sums_by_products; ++lane) all = all + left(of_queries(row, lane))[1];
+    return all;
+}
+
+Expr tensor_state::summed_of(int, const std::vector<Expr>& row) const { return sum_of(row); }
+
+Expr tensor_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const {
+    const FuncRef at = state(of_queries(row, d / 2 % 4));
+    std::vector<Expr> all;
+    for (int n = 0; n < accumulators; ++n) all.push_back(at[n]);
+    return mux(d / 8 * 2 + d % 2, all);
+}
+
+}  // namespace attune::generators::inline stages

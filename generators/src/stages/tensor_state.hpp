@@ -1,0 +1,89 @@
+#pragma once
+#include "stages/score_tile.hpp"
+#include "stages/softmax_state.hpp"
+#include "stages/subblocks.hpp"
+
+#include <vector>
+
+namespace attune::generators::inline stages {
+
+/// The pass over the keys in prefill by tensor cores (FlashAttention-2): scores and weights are fragments of products,
+/// and never leave registers.
+///
+/// A fragment is a tile that the threads of a warp have together. Of one of 16 queries and 8 keys or value depths, a
+/// thread has four numbers: register r of thread 4 gi + ti is row gi + 8 (r / 2), column 2 ti + r % 2. All of these are
+/// axes, so that a pair has a place and formulas and masks remain expressions over it: a thread has two rows (rh) of
+/// each of a warp's tiles of queries (mt), and in each tile of keys or value depths (nt) two columns of both.
+///
+/// Weights are relative to the running maximum, which is no less than `least_maximum`: lower scores count as masked.
+/// They are rounded to the values' elements. Where nothing else asks for their sum, they are added up as they were
+/// rounded, by a product with ones; a log-sum-exp is that of the weights before.
+class tensor_state : public row_state {
+public:
+    explicit tensor_state(const kernel_frame& frame);
+
+    Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr sum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr summed_of(int weights, const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
+
+    Halide::Expr scale() const override { return scores_at.scale; }
+    int block() const override { return f_.cut.query_block; }
+    int chunk() const override { return accumulators; }
+    bool depths_in_lanes() const override { return false; }
+
+    /// A power of two, so that what a masked pair is multiplied by is exact.
+    static constexpr float least_maximum = -0x1p96f;
+
+    // What there is to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile of
+    // queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
+    // the state without key blocks.
+    const int accumulators;        ///< of a row in a thread
+    const bool queries_in_memory;  ///< shared by no threads, but too many for registers
+    bool masks_apart{};            ///< a block that is not known to be full is masked once its scores are made
+    bool sums_by_products{};       ///< else a thread adds up its own columns
+    score_tile scores_at;
+    subblocks parts;
+    Halide::Func query_words{"query_words"};  ///< (register, step of 16 channels, gi, ti, tile, warp, query block, ...)
+    Halide::Func query_reads{"query_reads"};  ///< the same, read where they are multiplied
+    Halide::Func key_rows{"key_rows"}, value_rows{"value_rows"};  ///< (word, key in block, key block, head, batch)
+    /// (of four, two tiles of keys, step of 16 channels, gi, ti, key block, ...) and (of four, two tiles of depths,
+    /// step of 16 keys, gi, ti, key block, ...)
+    Halide::Func key_words{"key_words"}, value_words{"value_words"};
+    Halide::Func products{"products"}, scores{"scores"}, weights{"weights"};
+    Halide::Func weighing{"weighing"};  ///< undefined where the weights themselves weigh
+    Halide::Func packed{"packed"};      ///< (register, step of 16 keys, gi, ti, tile, warp, key block, ...)
+    Halide::Func of_thread{"of_thread"}, of_pair{"of_pair"}, highest{"highest"}, keep{"keep"}, offset{"offset"};
+    Halide::Func sums{"sums"}, added{"added"};
+    Halide::Func state{"state"};  ///< a tuple: accumulators, the sum, the maximum
+    Halide::Func left{"left"};    ///< the maximum, the sum
+    Halide::RDom channels, rk, masked, keys, summed_keys, blocks;
+    Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
+        word{"word"};
+
+private:
+    void define_rows();
+    void define_scores();
+    void define_weights();
+    void define_sums();
+    void define_state();
+
+    int sum_at() const { return accumulators; }
+    int maximum_at() const { return accumulators + 1; }
+    Halide::Expr query_of(const Halide::Expr& half) const { return w * (16 * tiles_) + mt * 16 + half * 8 + gi; }
+    Halide::Expr key_of(const Halide::Expr& tile, const Halide::Expr& half) const { return tile * 8 + 2 * ti + half; }
+    Halide::Expr first_word_of(int tensor, bool of_query, const Halide::Expr& position, const Halide::Expr& at) const;
+    Halide::Expr before(int element, const Halide::Expr& half) const;
+    Halide::Expr before(const Halide::Expr& element, const Halide::Expr& half) const;
+    std::vector<Halide::Expr> row(const Halide::Expr& half) const;
+    std::vector<Halide::Expr> fragment(const Halide::Expr& reg, const Halide::Expr& tile) const;
+    std::vector<Halide::Expr> of_queries(const std::vector<Halide::Expr>& row, const Halide::Expr& lane) const;
+    void multiply(Halide::Func& sum, const std::vector<Halide::Expr>& at, const std::vector<Halide::Expr>& a,
+                  const std::vector<Halide::Expr>& b) const;
+    std::string by_element(const std::string& instruction) const;
+
+    const kernel_frame& f_;
+    const int tiles_;
+};
+
+}  // namespace attune::generators::inline stages

@@ -1,0 +1,144 @@
+// Kernels whose products tensor cores make, against the reference in double precision on the rounded inputs; and calls
+// that they do not take.
+#include "tensor.hpp"
+#include "tensor_halves.hpp"
+
+#include <attune/reference.hpp>
+#include <attune/runtime/run.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace attune;
+using Catch::Matchers::ContainsSubstring;
+using support::shape;
+using support::workload;
+
+namespace {
+
+const options on_device{.target = "cuda"};
+
+std::string missing() { return kernels<tensor::full>().entries.front().missing; }
+
+workload call_of(const graph_ir& graph, const shape& of, element_type element,
+                 const std::vector<std::int32_t>& lengths = {}) {
+    workload call(graph, of, 7);
+    for (const input_declaration& input : graph.inputs)
+        if (input.name == "slopes") call.scale_by("slopes", 0.05f);  // scores of some tens
+    if (!lengths.empty()) call.set_lengths(lengths);
+    for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element);
+    return call;
+}
+
+std::string kernel_of(const kernel_table& table, const workload& call) {
+    return detail::explain(table, call.arguments(), on_device).kernel;
+}
+
+/// Half of the last place of an output between 2 and 4, and what the rounding of weights adds to it.
+double tolerance(element_type element) { return element == element_type::bf16 ? 0.01 : 0.00125; }
+
+template <const auto& Graph>
+void check(const shape& of, element_type element, const std::vector<std::int32_t>& lengths = {}) {
+    const graph_ir graph = dsl::ir_of<Graph>;
+    const workload call = call_of(graph, of, element, lengths);
+    const auto expected = call.expected();
+    CHECK_THAT(kernel_of(detail::table_of<Graph>(), call), ContainsSubstring("_cuda_tensor_"));
+    detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
+    for (const output_declaration& output : graph.outputs) {
+        INFO(of.text() << " " << output.name);
+        CHECK(call.largest_error(expected, output.name) < (output.name == "out" ? tolerance(element) : 3e-5));
+    }
+    CHECK(call.outputs_untouched(true));
+}
+
+/// At the edges of tiles, warps and blocks of threads; fewer keys than a tile has; none at all.
+template <const auto& Graph> void check_edges(element_type element, int depth, int value_depth) {
+    for (const std::int64_t queries : {1, 17, 128, 200})
+        check<Graph>({.heads = 2, .queries = queries, .keys = 129, .depth = depth, .value_depth = value_depth},
+                     element);
+    for (const std::int64_t keys : {1, 7, 300})
+        check<Graph>({.batches = 2,
+                      .heads = 4,
+                      .key_heads = 2,
+                      .queries = 77,
+                      .keys = keys,
+                      .depth = depth,
+                      .value_depth = value_depth},
+                     element);
+    check<Graph>({.batches = 4,
+                  .heads = 2,
+                  .key_heads = 1,
+                  .queries = 130,
+                  .keys = 257,
+                  .depth = depth,
+                  .value_depth = value_depth},
+                 element, {0, 1, 128, 250});
+}
+
+}  // namespace
+
+TEST_CASE("tensor cores make what the reference does, whatever a formula says of a pair") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    check_edges<tensor::full>(element_type::bf16, 64, 64);
+    check_edges<tensor::last>(element_type::bf16, 64, 64);
+    check_edges<tensor::ends>(element_type::bf16, 64, 64);
+    check_edges<tensor::dropped>(element_type::bf16, 64, 64);
+}
+
+TEST_CASE("depths of tensor cores are multiples of 16, those of values others than those of keys") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    check_edges<tensor_halves::all_pairs>(element_type::f16, 48, 80);
+}
+
+TEST_CASE("a NaN comes out of the rows that see it and of no other, where no pair is masked") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    constexpr auto& formula = tensor_halves::all_pairs;
+    constexpr std::int64_t queries = 77, keys = 100, depth = 48, value_depth = 80;
+    const auto spoilt = [&](const char* input, std::size_t at) {
+        workload call(dsl::ir_of<formula>,
+                      {.batches = 1,
+                       .heads = 2,
+                       .key_heads = 2,
+                       .queries = queries,
+                       .keys = keys,
+                       .depth = depth,
+                       .value_depth = value_depth},
+                      7);
+        call[input].reals[at] = std::nanf("");
+        for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::f16);
+        const auto expected = call.expected();
+        CHECK_THAT(kernel_of(detail::table_of<formula>(), call), ContainsSubstring("_cuda_tensor_"));
+        detail::call(detail::table_of<formula>(), call.arguments(), on_device);
+        std::size_t found = 0, wrong = 0;
+        for (std::size_t i = 0; i < expected["out"].values.size(); ++i) {
+            const bool is_nan = (call["out"].halves[i] & 0x7fffu) > 0x7c00u;
+            found += is_nan, wrong += is_nan != std::isnan(expected["out"].values[i]);
+        }
+        CHECK(wrong == 0);
+        return found;
+    };
+    CHECK(spoilt("q", 3 * depth + 5) == value_depth);
+    CHECK(spoilt("k", (keys - 1) * depth + 5) == queries * value_depth);
+    CHECK(spoilt("v", (keys - 1) * value_depth + 5) == queries);
+}
+
+TEST_CASE("a call whose rows do not begin at multiples of 16 bytes takes the other kernel, and explain says so") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    const graph_ir graph = dsl::ir_of<tensor::full>;
+    const kernel_table& table = detail::table_of<tensor::full>();
+    const shape of{.heads = 2, .key_heads = 2, .queries = 40, .keys = 70, .depth = 64, .value_depth = 64, .gaps = true};
+    const workload call = call_of(graph, of, element_type::bf16);
+    CHECK(call.view("k").stride(2) % 8 != 0);
+    const explanation said = detail::explain(table, call.arguments(), on_device);
+    CHECK(said.kernel.find("_cuda_tensor_") == said.kernel.npos);
+    CHECK_THAT(said.shapes, ContainsSubstring("by tensor cores, which take rows that begin at multiples of 16 bytes"));
+    const auto expected = call.expected();
+    detail::call(table, call.arguments(), on_device);
+    CHECK(call.largest_error(expected, "out") < tolerance(element_type::bf16));
+}
