@@ -4,6 +4,7 @@
 #include "cpu/decode.hpp"
 #include "cpu/precomputed_schedule.hpp"
 #include "cpu/prefill.hpp"
+#include "cpu/recurrence.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
@@ -169,7 +170,8 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
 }
 
 std::vector<Module> lowered_kernel::beside(const std::string& symbol, const Target& target) const {
-    std::vector<Module> all{Pipeline(blocks).compile_to_module(arguments, symbol + "_blocks", target)};
+    std::vector<Module> all;
+    if (blocks.defined()) all.push_back(Pipeline(blocks).compile_to_module(arguments, symbol + "_blocks", target));
     if (stores.defined()) all.push_back(Pipeline(stores).compile_to_module(arguments, symbol + "_stores", target));
     return all;
 }
@@ -257,10 +259,26 @@ Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomp
     return gradients;
 }
 
+/// A chunk of tokens, which has no blocks of pairs.
+lowered_kernel lower_recurrence(const kernel_request& request, const kernel_plan& planned) {
+    recurrent_chunk chunk(request);
+    chunk.schedule();
+    Pipeline step(chunk.outputs);
+    step.add_custom_lowering_pass(new allow_empty_inputs);
+    check_passes(step, planned);
+    return {chunk.arguments(), step, planned.places(), {}, {}};
+}
+
+/// What std::visit has no other kernel for.
+Pipeline pipeline_of(const cpu_recurrence&, kernel_frame&, const precomputed_tensors&) {
+    throw std::logic_error("a recurrence has no pass over keys");
+}
+
 }  // namespace
 
 lowered_kernel lower(const kernel_request& request) {
     const kernel_plan planned = plan_kernel(request);
+    if (is_for_recurrence(request.schedule)) return lower_recurrence(request, planned);
     kernel_frame frame(request, &planned);
     precomputed_tensors first(frame);
     schedule_precomputed(first, request);

@@ -20,7 +20,8 @@ struct lowered_kernel {
     std::vector<int>
         order;  ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
     Halide::Pipeline stores;  ///< what is stored before, an output for each tensor; undefined if nothing is
-    Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full
+    Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full;
+                              ///< undefined of a recurrence
 
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target,

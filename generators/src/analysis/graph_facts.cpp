@@ -13,9 +13,6 @@ namespace {
 
 /// What the reference evaluator computes alone.
 void refuse_what_has_no_kernel(const graph_ir& graph) {
-    if (has_recurrences(graph.nodes))
-        throw std::runtime_error(
-            "a recurrence has no kernel yet, the reference evaluator computes it; try the graph without it");
     if (std::ranges::any_of(graph.nodes,
                             [](const instruction& n) { return n.op == operation::tokens && n.argument_count == 3; }))
         throw std::runtime_error(
@@ -23,11 +20,21 @@ void refuse_what_has_no_kernel(const graph_ir& graph) {
             "them");
 }
 
+/// It has no attention core: what its kernel makes is found from its nodes (cpu/recurrence.hpp).
+std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, std::vector<dependence> depends) {
+    plan core;
+    for (const output_declaration& output : graph.outputs)
+        core.outputs.push_back(graph.nodes[static_cast<std::size_t>(output.node)].kind);
+    return std::make_shared<const graph_facts>(
+        graph_facts{graph, std::move(depends), std::move(core), {}, {}, std::nullopt, of_query_heads(graph)});
+}
+
 }  // namespace
 
 std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph) {
     refuse_what_has_no_kernel(graph);
     std::vector<dependence> depends = dependences(graph);
+    if (has_recurrences(graph.nodes)) return facts_of_recurrence(graph, std::move(depends));
     plan core = plan_of(graph, depends);
     const masking hides = masking_of(graph, depends);
     std::string no_decode = decode_unsupported_reason(graph, core);

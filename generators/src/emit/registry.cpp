@@ -33,7 +33,8 @@ std::string kernel_row(const listed_kernel& made) {
     say("scratch_bytes", scratch_bytes);
     text += ",\n    ";
     say("schedule", fmt::format("R\"({})\"", to_json(made.request.schedule)));
-    say("call", made.symbol + "_argv"), say("blocks", made.symbol + "_blocks_argv");
+    say("call", made.symbol + "_argv");
+    say("blocks", is_for_recurrence(made.request.schedule) ? "nullptr" : made.symbol + "_blocks_argv");
     if (!made.request.graph().stores.empty()) say("stores", made.symbol + "_stores_argv");
     text += ",\n    ";
     say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
@@ -75,7 +76,9 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
         "// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
     text += "#include <attune/dsl.hpp>\n#include <attune/runtime/detail/kernel_table.hpp>\n\nextern \"C\" {\n";
     for (const listed_kernel& kernel : kernels) {
-        text += fmt::format("int {0}_argv(void**);\nint {0}_blocks_argv(void**);\n", kernel.symbol);
+        text += fmt::format("int {0}_argv(void**);\n", kernel.symbol);
+        if (!is_for_recurrence(kernel.request.schedule))
+            text += fmt::format("int {0}_blocks_argv(void**);\n", kernel.symbol);
         if (!kernel.request.graph().stores.empty()) text += fmt::format("int {}_stores_argv(void**);\n", kernel.symbol);
     }
     text += "}\n";

@@ -6,6 +6,7 @@
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/own_axes.hpp>
 #include <attune/ir/projections.hpp>
+#include <attune/ir/recurrence.hpp>
 #include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
@@ -121,6 +122,17 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                               [&](const instruction& node) { return node.op == op; }));
     };
+    if (has_recurrences(graph.nodes)) {  // of each element of a state: what reads it and what is added to it
+        const recurrence_arguments of =
+            arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+        const int products = 1 + count(operation::read_states) + (is_constant(graph.nodes[of.erase], 0) ? 0 : 1) +
+                             (of.has_second_pair() ? 2 : 0);
+        return product(2 * products, {{"B", call.batches},
+                                      {"H", call.heads},
+                                      {"Lq", call.queries},
+                                      {"D", static_cast<double>(depths.depth)},
+                                      {"Dv", static_cast<double>(depths.value_depth)}});
+    }
     const std::vector<size> pairs{{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}, {"Lk", call.keys}};
     cost total;
     const auto contracted_over = [&](int times, const size& channels) {
@@ -213,6 +225,8 @@ cost bytes_of_output(const graph_ir& graph, const output_declaration& output, el
                              : axis == "head"        ? axis_kind::head
                              : axis == "query"       ? axis_kind::query
                              : axis == "key"         ? axis_kind::key
+                             : axis == "depth"       ? axis_kind::depth
+                             : axis == "key_head"    ? axis_kind::key_head
                              : axis == "value_depth" ? axis_kind::value_depth
                                                      : axis_kind::free;
         sizes.push_back(size_of(is, axis, depths, call));

@@ -3,6 +3,7 @@
 #include "base/formatting.hpp"
 #include "inspect/node_text.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <algorithm>
@@ -95,9 +96,29 @@ bool uses(const graph_ir& graph, operation op) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; });
 }
 
+std::vector<choice> choices_of_recurrence(const graph_ir& graph) {
+    const recurrence_arguments of =
+        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    std::vector<choice> all{
+        {"order", "a token reads the state that the token before it left; there is no mask"},
+        {"chunks",
+         "tokens go through a state 16 at a time, in calls of few tokens 4 or one at a time: a chunk is products "
+         "of matrices"}};
+    if (of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0))
+        all.push_back({"solve",
+                       "what the tokens of a chunk write depends on each other: a triangular system, solved by "
+                       "forward substitution"});
+    all.push_back({"decays",
+                   "no decay is divided by; a log decay of -infinity is a decay of 0, which forgets whatever the "
+                   "state holds"});
+    all.push_back({"states", "f32; one in and one out may be the same memory; an empty sequence keeps its state"});
+    return all;
+}
+
 }  // namespace
 
 std::vector<choice> choices_of(const graph_ir& graph) {
+    if (has_recurrences(graph.nodes)) return choices_of_recurrence(graph);
     std::vector<choice> all, distances;
     bool masks = uses(graph, operation::mask), sink = false;
     for (const instruction& node : graph.nodes) {

@@ -52,6 +52,7 @@ std::string_view name_of(maker by) {
         case maker::tokens: return "tokens";
         case maker::precomputed: return "precomputed";
         case maker::sweep: return "sweep";
+        case maker::chunk: return "chunk";
     }
     return {};
 }
@@ -152,7 +153,13 @@ json json_of(const key_pass& pass, const graph_ir& graph) {
 
 template <class Body> json json_of_body(const Body& body, const graph_ir& graph) {
     json object{{"grid", json_of(body.grid)}};
-    if constexpr (std::is_same_v<Body, sweep_plan>) {
+    if constexpr (std::is_same_v<Body, chunk_plan>) {
+        object["chunk"] = {{"tokens", body.tokens},
+                           {"rows", body.rows},
+                           {"vectors", body.vectors},
+                           {"solves", body.solves},
+                           {"by_channels", body.by_channels}};
+    } else if constexpr (std::is_same_v<Body, sweep_plan>) {
         object["sweep"] = {{"products", words_of(body.how)},
                            {"queries", body.queries},
                            {"keys", body.keys},
@@ -280,6 +287,13 @@ std::string text_of_sweep(const json& sweep) {
                             sweep["placed"].get<int>(), sweep["multiplied"].get<int>(), sweep["by_pair"].get<int>()));
 }
 
+std::string text_of_chunk(const json& chunk) {
+    return line("chunk", fmt::format("{} tokens, {} rows x {} vectors in registers, decays of {}{}",
+                                     chunk["tokens"].get<int>(), chunk["rows"].get<int>(), chunk["vectors"].get<int>(),
+                                     chunk["by_channels"].get<bool>() ? "channels" : "tokens",
+                                     chunk["solves"].get<bool>() ? "; a triangular solve" : ""));
+}
+
 std::string text_of_bytes(const json& bytes) {
     std::string text = fmt::format("{} of a thread", bytes["of_thread"].get<std::size_t>());
     for (const auto& [key, what] : {std::pair("of_row", "of a row"),
@@ -304,6 +318,7 @@ std::string text_of_plan(const json& plan) {
     if (plan.contains("softmaxes"))
         for (const auto& each : plan["softmaxes"]) text += text_of_softmax(each);
     if (plan.contains("sweep")) text += text_of_sweep(plan["sweep"]);
+    if (plan.contains("chunk")) text += text_of_chunk(plan["chunk"]);
     for (const auto& each : plan["pairs"]) text += text_of_scores(string_of(each["shape"]), each["scores"]);
     for (const auto& [key, label] :
          {std::pair("precomputed", "first"), {"computed_before", "before"}, {"computed_after", "after"}})

@@ -95,4 +95,11 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     return s;
 }
 
+/// Half of the registers hold sums, of as many rows as a chunk has; of one token those of a whole row of values, since
+/// a sum that waits for itself takes as long as four.
+cpu_recurrence default_cpu_recurrence(const level& isa, int tokens) {
+    const int rows = std::min(tokens, isa.registers >= 32 ? 16 : 8);
+    return {.lanes = isa.lanes, .block = tokens, .rows = rows, .vectors = std::clamp(isa.registers / 2 / rows, 1, 8)};
+}
+
 }  // namespace attune::generators::inline kernel

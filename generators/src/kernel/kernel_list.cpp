@@ -7,6 +7,8 @@
 #include "kernel/gradient_schedule.hpp"
 #include "kernel/tensor_schedule.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -84,9 +86,47 @@ schedule default_decode(const kernel_request& request) {
 
 namespace {
 
+/// Chunks of a recurrence, by the number of tokens that a call has at most: of 16 tokens wherever there are that many,
+/// since longer chunks have more than twice as many pairs of tokens and gain nothing in f32.
+struct chunk_of_calls {
+    int tokens, to_queries;
+    shape_class shapes;
+    std::string_view serves;
+};
+constexpr chunk_of_calls chunks_of_calls[] = {{16, std::numeric_limits<int>::max(), shape_class::prefill, ""},
+                                              {4, 4, shape_class::decode, "decode4_"},
+                                              {1, 1, shape_class::decode, "decode1_"}};
+
+/// The kernels of a recurrence, which is of f32 on CPUs.
+void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build,
+                           const std::shared_ptr<const graph_facts>& facts) {
+    for (const level& isa : levels()) {
+        if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
+        if (isa.is_gpu) throw std::runtime_error("a recurrence has no kernel on a GPU yet; try TARGETS of CPUs");
+        if (isa.is_for_bf16() && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end()) continue;
+        for (const std::string& dtype : build.dtypes)
+            for (const std::string& depths : build.depths)
+                for (const auto& [tokens, to_queries, shapes, serves] : chunks_of_calls) {
+                    if (!wants(build, shapes, each.name) && !(shapes == shape_class::prefill)) continue;
+                    kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}, false};
+                    if (request.types !=
+                        element_types{element_type::f32, element_type::f32, element_type::f32, element_type::f32})
+                        throw std::runtime_error("a recurrence has kernels of f32 alone yet; try DTYPES f32");
+                    request.schedule = default_cpu_recurrence(isa, tokens);
+                    all.push_back(
+                        {&each, request,
+                         fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
+                                     symbol_part(request.types), request.depths.depth, request.depths.value_depth,
+                                     symbol_text(isa.name), serves, each.graph.fingerprint),
+                         1, to_queries});
+                }
+    }
+}
+
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
+    if (has_recurrences(each.graph.nodes)) return add_recurrent_kernels(all, each, build, facts);
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;

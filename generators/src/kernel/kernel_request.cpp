@@ -4,6 +4,8 @@
 #include "analysis/plan.hpp"
 #include "kernel/tensor_schedule.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
@@ -136,6 +138,10 @@ void check(const kernel_request& request) {
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
     if (const bool gradient = request.facts->gradient.has_value(); gradient != is_for_gradient(request.schedule))
         throw std::runtime_error("expected a schedule for " + std::string(gradient ? "a gradient" : "attention") +
+                                 ", got " + to_json(request.schedule) + "; try what `explain --json` says");
+    if (const bool recurrence = has_recurrences(request.graph().nodes);
+        recurrence != is_for_recurrence(request.schedule))
+        throw std::runtime_error("expected a schedule for " + std::string(recurrence ? "a recurrence" : "attention") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
     if (uses_tensor_cores(request.schedule))
         if (const std::string reason = no_tensor_cores_because(request); !reason.empty())

@@ -11,7 +11,7 @@
 namespace attune::generators::inline kernel {
 namespace {
 
-constexpr std::string_view gradient = "gradient";
+constexpr std::string_view gradient = "gradient", recurrence = "recurrence";
 constexpr int most_written_out = 1024;  ///< vectors that are multiplied and added, in a loop's body
 constexpr int most_gpu_threads = 1024;  ///< of a block
 constexpr int threads_a_key = 8;        ///< of a GPU, in decode
@@ -100,6 +100,12 @@ void check_rules(const cpu_gradient& s, const depth_pair& depths) {
     divides("sum_rows", s.sum_rows, "block", s.block);
     fits_loop_of_scores(s.query_tile / s.lanes, s.depth_unroll, s.key_tile);
     at_most("sum_rows", s.sum_rows, most_written_out / (s.sum_channels / s.lanes), "sum_channels");
+}
+
+/// Rows are as many as divide what they are rows of: see tile_of in recurrence.cpp of the room cpu.
+void check_rules(const cpu_recurrence& s, const depth_pair&) {
+    if (s.block > s.lanes && s.block % s.lanes != 0) multiple("block", s.block, "lanes", s.lanes);
+    at_most("vectors", s.vectors, most_written_out / s.rows, "rows");
 }
 
 void check_rules(const gpu_prefill& s, const depth_pair& depths) {
@@ -220,12 +226,15 @@ shape_class shape_class_from(std::string_view text) {
     throw std::runtime_error("expected a class of shapes, prefill or decode, got \"" + std::string(text) + "\"");
 }
 
-std::string_view purpose_of(const schedule& s) { return is_for_gradient(s) ? gradient : name_of(shapes_of(s)); }
+std::string_view purpose_of(const schedule& s) {
+    return is_for_gradient(s) ? gradient : is_for_recurrence(s) ? recurrence : name_of(shapes_of(s));
+}
 
 std::string_view purpose_from(std::string_view text) {
-    for (const std::string_view purpose : {name_of(shape_class::prefill), name_of(shape_class::decode), gradient})
+    for (const std::string_view purpose :
+         {name_of(shape_class::prefill), name_of(shape_class::decode), gradient, recurrence})
         if (text == purpose) return purpose;
-    throw std::runtime_error("expected a schedule's \"shapes\" to be prefill, decode or gradient, got \"" +
+    throw std::runtime_error("expected a schedule's \"shapes\" to be prefill, decode, gradient or recurrence, got \"" +
                              std::string(text) + "\"");
 }
 

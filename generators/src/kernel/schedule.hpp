@@ -108,7 +108,21 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
-using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, gpu_prefill, gpu_decode, gpu_tensor_prefill>;
+/// Of a recurrence. A call of the kernel is a chunk of tokens of one state: products of its rows with each other and
+/// with the state, a triangular solve, products that add to the state. The runtime calls it for one chunk after the
+/// other.
+struct cpu_recurrence {
+    static constexpr shape_class shapes = shape_class::prefill;
+    int lanes{};    ///< f32 in a vector, value channels or tokens
+    int block{};    ///< tokens of a chunk
+    int rows{};     ///< of a product, whose sums are made in registers together
+    int vectors{};  ///< of each such row
+
+    bool operator==(const cpu_recurrence&) const = default;
+};
+
+using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode,
+                              gpu_tensor_prefill>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {
@@ -133,7 +147,8 @@ inline bool is_for_gpu(const schedule& s) {
 }
 inline bool decodes(const schedule& s) { return shapes_of(s) == shape_class::decode; }
 inline bool is_for_gradient(const schedule& s) { return std::holds_alternative<cpu_gradient>(s); }
-/// What a schedule is for, as its JSON says it: "prefill", "decode" or "gradient".
+inline bool is_for_recurrence(const schedule& s) { return std::holds_alternative<cpu_recurrence>(s); }
+/// What a schedule is for, as its JSON says it: "prefill", "decode", "gradient" or "recurrence".
 std::string_view purpose_of(const schedule& s);
 /// The same text for one of these. Throws std::runtime_error for anything else.
 std::string_view purpose_from(std::string_view text);

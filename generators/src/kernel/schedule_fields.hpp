@@ -14,6 +14,7 @@ inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_til
                      key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
 inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
 inline constexpr int warps = 32, tiles = 4;
+inline constexpr int block_of_tokens = 64, rows = 32, vectors = 16;      // of a recurrence
 inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
 }  // namespace most
 
@@ -73,6 +74,16 @@ template <> struct schedule_fields<cpu_gradient> {
         {"sum_rows", &cpu_gradient::sum_rows, most::sum_rows},
         {"sum_channels", &cpu_gradient::sum_channels, most::sum_channels},
         {"pairing", &cpu_gradient::pairing, 2},
+    };
+    static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
+};
+
+template <> struct schedule_fields<cpu_recurrence> {
+    static constexpr schedule_field<cpu_recurrence> own[] = {
+        {"lanes", &cpu_recurrence::lanes, most::lanes},
+        {"block", &cpu_recurrence::block, most::block_of_tokens},
+        {"rows", &cpu_recurrence::rows, most::rows},
+        {"vectors", &cpu_recurrence::vectors, most::vectors},
     };
     static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };

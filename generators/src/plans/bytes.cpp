@@ -201,6 +201,8 @@ kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request)
     if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
         bytes.buffers = buffers_of(*cut, request);
         bytes.buffers.push_back({"kept numbers", 3 * hoisted_bytes(*request.facts, sizes_of(*cut))});
+    } else if (const auto* chunk = std::get_if<cpu_recurrence>(&request.schedule)) {
+        bytes.buffers = buffers_of(*chunk, request);
     } else {
         bytes.buffers =
             decodes(request.schedule) ? decode_buffers(request, row) : prefill_buffers(planned, request).read();

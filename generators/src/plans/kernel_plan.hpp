@@ -154,6 +154,14 @@ struct sweep_plan {
     int copied{}, placed{}, multiplied{}, by_pair{};  ///< terms of gradients, by their form
 };
 
+/// A chunk of tokens of a recurrence: products of rows with each other and with the state, and what adds to the state.
+struct chunk_plan {
+    block_grid grid{};  ///< no pairs are skipped
+    int tokens{}, rows{}, vectors{};  ///< of a chunk; of a product in registers: its rows, and the vectors of a row
+    bool solves{};                    ///< what tokens write depends on each other
+    bool by_channels{};               ///< decays differ along the channels
+};
+
 /// Outputs that need every pair, by their shape.
 enum class pair_shape : std::uint8_t { pairs, head_means, columns };
 struct pair_outputs {
@@ -163,7 +171,7 @@ struct pair_outputs {
 };
 
 /// Which part of a kernel makes an output.
-enum class maker : std::uint8_t { rows, pairs, head_means, columns, tokens, precomputed, sweep };
+enum class maker : std::uint8_t { rows, pairs, head_means, columns, tokens, precomputed, sweep, chunk };
 struct output_plan {
     int node{};
     maker by{};
@@ -204,7 +212,7 @@ struct kernel_bytes {
 
 struct kernel_plan {
     bool on_gpu{};
-    std::variant<prefill_plan, decode_plan, sweep_plan> body{};
+    std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan> body{};
     std::vector<pair_outputs> pairs{};
     std::vector<int> before{},
         after{};                     ///< nodes: tensors that are computed in full before the attention, and after it

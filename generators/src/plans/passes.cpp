@@ -45,7 +45,7 @@ public:
     std::vector<pass_plan> read() {
         std::visit([this](const auto& body) { add(body); }, plan_.body);
         add("allow_empty_inputs", "");
-        if (!plan_.on_gpu) add("transpose_squares", "");
+        if (!plan_.on_gpu && !std::holds_alternative<chunk_plan>(plan_.body)) add("transpose_squares", "");
         const std::string_view device = request_.target->name;
         add_of_module(!plan_.on_gpu        ? "scratch_on_heap"
                       : device == "vulkan" ? "words_for_vulkan"
@@ -114,6 +114,8 @@ private:
         if (body.sums > 0) add("skip_blocks", "sums");
         for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
     }
+
+    void add(const chunk_plan&) {}
 
     std::string of_core(std::string what, const key_pass& of) const {
         return request_.core().others.empty() ? what : what + " of softmax " + std::to_string(of.core + 1);

@@ -6,6 +6,7 @@
 
 #include <attune/ir/outputs_problem.hpp>
 #include <attune/ir/projections.hpp>
+#include <attune/ir/recurrence.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -105,6 +106,17 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
+chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const recurrence_arguments of =
+        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    return {.tokens = cut.block,
+            .rows = cut.rows,
+            .vectors = cut.vectors,
+            .solves = of.has_second_pair() || !is_constant(graph.nodes[static_cast<std::size_t>(of.erase)], 0),
+            .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel};
+}
+
 pair_shape shape_of(kind output) {
     return output == kind::column      ? pair_shape::columns
            : output == kind::head_mean ? pair_shape::head_means
@@ -148,7 +160,8 @@ void add_computed(kernel_plan& made, const graph_ir& graph) {
         (after[static_cast<std::size_t>(n)] ? made.after : made.before).push_back(n);
 }
 
-maker maker_of(kind output) {
+maker maker_of(kind output, bool of_chunk) {
+    if (of_chunk) return maker::chunk;
     switch (output) {
         case kind::output:
         case kind::row: return maker::rows;
@@ -176,10 +189,10 @@ maker maker_of(kind output) {
 void add_outputs(kernel_plan& made, const kernel_request& request) {
     const plan& core = request.core();
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        made.outputs.push_back({request.graph().outputs[i].node, maker_of(core.outputs[i])});
+        made.outputs.push_back({request.graph().outputs[i].node, maker_of(core.outputs[i], is_for_recurrence(request.schedule))});
     int values = 0;
     for (const maker part : {maker::rows, maker::pairs, maker::head_means, maker::columns, maker::tokens,
-                             maker::precomputed, maker::sweep}) {
+                             maker::precomputed, maker::sweep, maker::chunk}) {
         for (output_plan& each : made.outputs)
             if (each.by == part) each.place = values++;
         if (part != maker::rows) continue;

@@ -197,8 +197,8 @@ machine_model machine_of(const level& isa) {
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call) {
     return std::visit(
         [&]<class Cut>(const Cut& cut) -> double {
-            if constexpr (std::is_same_v<Cut, cpu_gradient>)
-                throw std::logic_error("the cost model knows no gradients");
+            if constexpr (std::is_same_v<Cut, cpu_gradient> || std::is_same_v<Cut, cpu_recurrence>)
+                throw std::logic_error("the cost model knows no gradients and no recurrences");
             else
                 return cycles_of(cut, request, hides, call);
         },

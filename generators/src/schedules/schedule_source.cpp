@@ -46,8 +46,8 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
     // What is measured with tiles is of no use to a formula without them.
-    if (entry == nullptr || is_tiled(entry->schedule) != is_tiled(kernel.request.schedule) ||
-        entry->schedule.index() != kernel.request.schedule.index())
+    if (entry == nullptr || entry->schedule.index() != kernel.request.schedule.index() ||
+        is_tiled(entry->schedule) != is_tiled(kernel.request.schedule))
         return false;
     const schedule s = fitted(*entry, kernel);
     try {
@@ -67,7 +67,9 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
-    if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule)) return;
+    if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule) ||
+        is_for_recurrence(kernel.request.schedule))
+        return;
     const auto [best, part] = modelled_choice({kernel, bucket_of(kernel.request.schedule)});
     if (best == kernel.request.schedule) return;
     kernel.request.schedule = best;

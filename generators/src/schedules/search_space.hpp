@@ -32,6 +32,7 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of);
 bool fits_registers(const cpu_prefill& s, const level& isa);
 bool fits_registers(const cpu_decode& s, const level& isa);
 bool fits_registers(const cpu_gradient& s, const level& isa);
+bool fits_registers(const cpu_recurrence& s, const level& isa);
 
 /// Whether a GPU has room for a kernel under its schedule, as far as can be said before it is compiled.
 /// `shared_memory`: bytes that a block of threads may have; 0: what every GPU has.

@@ -1,9 +1,11 @@
 #include "call/bind.hpp"
 #include "base/text.hpp"
 #include "call/projections.hpp"
+#include "call/slot.hpp"
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
 
@@ -18,21 +20,6 @@
 #include <utility>
 
 namespace attune::detail {
-
-/// One argument as a kernel reads it: a buffer with its dimensions, or the value of a scalar.
-struct bound_call::slot {
-    halide_buffer_t buffer{};
-    std::array<halide_dimension_t, max_rank> dimensions{};  // innermost first
-    scalar_value value{};
-
-    /// Kernels make all outputs in one loop: a row repeats along the value depth. Its own dimensions lie behind the
-    /// first.
-    void repeat_along_depth(int value_depth) {
-        dimensions[0] = {0, value_depth, 0};
-        buffer.dim = dimensions.data();
-        ++buffer.dimensions;
-    }
-};
 
 namespace {
 
@@ -132,6 +119,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_stored(table.graph, given_, shape_);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
+    if (has_recurrences(table.graph.nodes)) check_recurrence();
     split_keys(how);
     bind_inputs();
     bind_outputs();
@@ -280,7 +268,8 @@ bool bound_call::nothing_to_do() const {
     if (shape_[axis_kind::batch] == 0 || shape_[axis_kind::head] == 0) return true;
     const auto& outputs = table_.graph.outputs;
     return shape_[axis_kind::query] == 0 && std::ranges::none_of(outputs, [&](const output_declaration& output) {
-               return kind_of(table_.graph, output) == kind::precomputed;  // of keys, say
+               const kind is = kind_of(table_.graph, output);
+               return is == kind::precomputed || is == kind::last_state;  // of keys, say; a state moves without tokens
            });
 }
 
@@ -296,6 +285,7 @@ void bound_call::store(int threads) const {
 }
 
 void bound_call::run(int threads) const {
+    if (has_recurrences(table_.graph.nodes)) return run_recurrence(threads);
     lent with;
     lend(with);
     store(threads);  // once there is memory for what follows
@@ -304,7 +294,10 @@ void bound_call::run(int threads) const {
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
-    if (calls.size() == 1) return calls.front()->run(threads);
+    if (calls.size() == 1 || has_recurrences(calls.front()->table_.graph.nodes)) {
+        for (const bound_call* each : calls) each->run(threads);
+        return;
+    }
     const auto with = std::make_unique<lent[]>(calls.size());
     const auto launches = std::make_unique<kernel_launch[]>(calls.size());
     for (std::size_t i = 0; i < calls.size(); ++i) {

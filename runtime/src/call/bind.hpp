@@ -77,6 +77,8 @@ private:
     bool is_token_major() const;
     void split_keys(const options& how);
     void run_on_device(const lent& with, int threads) const;
+    void run_recurrence(int threads) const;
+    void check_recurrence() const;
     task_options tasks() const { return {how_.pool, how_.between_tasks}; }
 
     // The workspace rather than the stack, which is the caller's.

@@ -24,6 +24,8 @@ std::string_view name_of(kind k) {
         case kind::tokens: return "tokens";
         case kind::gradient: return "gradient";
         case kind::precomputed: return "precomputed";
+        case kind::states: return "states";
+        case kind::last_state: return "last state";
         default: return "";
     }
 }

@@ -41,6 +41,7 @@ constexpr by_operation<family::terminal, is_place> positions{
 /// The position itself, along an axis that is as long as there are such positions.
 bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis) {
     const instruction& index = call.node(load.arguments[axis + 1]);
+    if (index.op == operation::value_idx) return true;  // kernels keep it inside
     if (family_of(index.op) != family::terminal) return false;
     const axis_kind along = call.along(load, axis);
     if (load.op == operation::deposit && index.op == operation::bound) {  // a channel, as gradients call it

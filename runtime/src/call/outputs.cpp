@@ -3,6 +3,7 @@
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/own_axes.hpp>
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <attune/runtime/error.hpp>
@@ -79,10 +80,16 @@ std::span<const axis_kind> axes_of_output(const instruction& made) {
     static constexpr axis_kind tokens[] = {axis_kind::batch, axis_kind::query, axis_kind::free};
     static constexpr axis_kind precomputed[] = {axis_kind::batch, axis_kind::head, axis_kind::free,
                                                 axis_kind::free,  axis_kind::free, axis_kind::free};
+    static constexpr axis_kind states[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth,
+                                           axis_kind::value_depth};
+    static constexpr axis_kind last_state[] = {axis_kind::batch, axis_kind::head, axis_kind::depth,
+                                               axis_kind::value_depth};
     if (made.op == operation::tokens) return tokens;
     switch (made.kind) {
         case kind::tokens: return tokens;
         case kind::output: return output;
+        case kind::states: return states;
+        case kind::last_state: return last_state;
         case kind::row: return row;
         case kind::column: return column;
         case kind::head_mean: return head_mean;
@@ -90,6 +97,31 @@ std::span<const axis_kind> axes_of_output(const instruction& made) {
         default: return pairs;  // scores and weights
     }
 }
+
+namespace {
+bool has_states_of_key_heads_as_output(const graph_ir& graph, const output_declaration& output) {
+    const kind is = kind_of(graph, output);
+    return (is == kind::last_state || is == kind::states) &&
+           has_states_of_key_heads(graph, recurrence_under(graph.nodes, output.node));
+}
+
+/// Whether an output is the last states of a recurrence, in the memory of the input that its first ones are: a call
+/// goes on in place.
+bool goes_on_in_place(const graph_ir& graph, const matched_arguments& given, const tensor& written, std::size_t input) {
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        if (!given.outputs[i] || &given.outputs[i]->view != &written) continue;
+        const output_declaration& output = graph.outputs[i];
+        if (kind_of(graph, output) != kind::last_state) return false;
+        const std::int16_t initial = arguments_of(node_of(graph, recurrence_under(graph.nodes, output.node))).initial;
+        if (!is_a_state_as_passed(graph, initial)) return false;
+        const tensor& before = given.inputs[input]->view;
+        return node_of(graph, node_of(graph, initial).arguments[0]).input == static_cast<std::int16_t>(input) &&
+               before.data() == written.data() && std::ranges::equal(before.shape(), written.shape()) &&
+               std::ranges::equal(before.strides(), written.strides());
+    }
+    return false;
+}
+}  // namespace
 
 output_axes axes_of_output(const graph_ir& graph, const output_declaration& output) {
     output_axes axes;
@@ -100,7 +132,8 @@ output_axes axes_of_output(const graph_ir& graph, const output_declaration& outp
         axes.rank = d.rank;
         return axes;
     }
-    for (const axis_kind axis : axes_of_output(node_of(graph, output.node))) {
+    for (axis_kind axis : axes_of_output(node_of(graph, output.node))) {
+        if (axis == axis_kind::head && has_states_of_key_heads_as_output(graph, output)) axis = axis_kind::key_head;
         axes.kinds[axes.rank] = axis;
         axes.names[axes.rank] = axis == axis_kind::free ? name_of_own_axis(graph, output, axes.rank) : name_of(axis);
         ++axes.rank;
@@ -120,7 +153,7 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
                                                    given.inputs[at]->view.extent(static_cast<int>(result.rank)));
         return result;
     }
-    for (const axis_kind axis : axes_of_output(node_of(graph, d.node))) {
+    for (const axis_kind axis : axes_of_output(graph, d).view()) {
         result.of[result.rank] = axis != axis_kind::free ? shape[axis]
                                  : kind_of(graph, d) == kind::tokens
                                      ? width_of_tokens(shape, graph, given, d.node)
@@ -189,7 +222,9 @@ void check_apart(const graph_ir& graph, const matched_arguments& given) {
                      say("another buffer for ", name));
         };
         for (std::size_t in = 0; in < graph.inputs.size(); ++in)
-            if (!graph.inputs[in].is_scalar && (is_output || !is_stored(graph, in))) look_at(given.inputs[in]);
+            if (!graph.inputs[in].is_scalar && (is_output || !is_stored(graph, in)) &&
+                !(is_output && goes_on_in_place(graph, given, t, in)))
+                look_at(given.inputs[in]);
         look_at(given.kv_lengths), look_at(given.cu_seqlens_q);
         for (const named_argument* other : given.outputs) {
             if (!is_output || (other && &other->view == &t)) break;

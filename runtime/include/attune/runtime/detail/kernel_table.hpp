@@ -34,6 +34,11 @@ struct kernel {
     /// with stride 0 along the value depth, scores and weights (key, query, head, batch), columns (key, head, batch),
     /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
     /// has the call's extent and stride 0; an empty tensor has an address that may be read, and extents that say so.
+    ///
+    /// Of a recurrence an entry makes one chunk, `query_block` tokens at most, of one state: after kv_lengths three
+    /// i32, the batch element, the state's head and the first token, then the state before, f32 (value depth, depth),
+    /// then the outputs proper, cut to the chunk's tokens, the batch element and the heads that read the state, then
+    /// the state after the chunk, which may be the one before.
     int (*call)(void** arguments);
     /// The states of blocks. The same inputs, and one output, u8 (key block, query block, head, batch): 0 skipped, 1
     /// visited, 2 visited without mask.
@@ -104,6 +109,9 @@ struct kernel_launch {
     void** arguments;
 };
 
+/// An entry for `invoke`: runs a recurrence, a task for each state, chunk by chunk. arguments[1] is a recurrent_call.
+int run_recurrence(void** arguments);
+
 /// Runs kernels of the host that do not depend on each other as one call, the last first. A thread that finds no kernel
 /// left to start joins the loops of those that still run. On the application's own pool they run one after another.
 void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how);
@@ -144,6 +152,7 @@ struct kernel_table {
     graph_notes notes{};
     void (*invoke_together)(std::span<const detail::kernel_launch> launches, int threads,
                             detail::task_options how) = detail::invoke_together;  ///< likewise
+    int (*recurrence)(void** arguments) = detail::run_recurrence;                 ///< likewise
 };
 
 /// Defined by the generated registry, for exactly this graph and fingerprint. A variant that was changed after its

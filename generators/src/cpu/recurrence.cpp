@@ -1,0 +1,371 @@
+#include "cpu/recurrence.hpp"
+
+#include "analysis/plan.hpp"
+#include "expr/math.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace attune::generators::inline cpu {
+using namespace Halide;
+
+namespace {
+
+constexpr float most_negative_log = -200.0f;  ///< below, a decay is 0 in f32, and its logarithm takes part in sums
+
+int recurrence_of(const graph_ir& graph) {
+    int found = -1;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+        if (graph.nodes[n].op == operation::recurrence) {
+            if (found >= 0)
+                throw std::runtime_error(
+                    "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");
+            found = static_cast<int>(n);
+        }
+    return found;
+}
+
+chunk_sizes sizes_of(const kernel_request& request, const recurrence_arguments& of) {
+    const graph_ir& graph = request.graph();
+    return {.tokens = std::get<cpu_recurrence>(request.schedule).block,
+            .pairs = of.has_second_pair() ? 2 : 1,
+            .depth = request.depths.depth,
+            .value_depth = request.depths.value_depth,
+            .by_channel = request.facts->depends[of.decay].channel,
+            .erases = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0)};
+}
+
+}  // namespace
+
+recurrent_chunk::recurrent_chunk(const kernel_request& request)
+    : request_(request),
+      cut_(std::get<cpu_recurrence>(request.schedule)),
+      inputs_(request),
+      of_(arguments_of(request.graph().nodes[recurrence_of(request.graph())])),
+      size_(sizes_of(request, of_)) {
+    const bool of_key_heads =
+        has_states_of_key_heads(request.graph(), static_cast<std::int16_t>(recurrence_of(request.graph())));
+    place_.group = of_key_heads ? max(inputs_.heads / max(inputs_.key_heads, 1), 1) : Expr(1);
+    place_.before.dim(0).set_bounds(0, size_.value_depth).set_stride(1);
+    place_.before.dim(1).set_bounds(0, size_.depth);
+    find_readers();
+    keep_numbers();
+    define_keys();
+    if (size_.by_channel)
+        define_decay_of_channels();
+    else
+        define_decay_of_tokens();
+    define_written();
+    for (reader& each : readers_) define_reader(each);
+    define_state_after();
+    define_outputs();
+}
+
+std::vector<Argument> recurrent_chunk::arguments() const {
+    std::vector<Argument> all = inputs_.arguments();
+    all.insert(all.end(), {place_.batch, place_.head, place_.first_token, place_.before});
+    return all;
+}
+
+/// A token of the chunk, and a head of the group: tokens beyond the last are read as the last.
+place recurrent_chunk::at(const Expr& i, const Expr& g, const Expr& channel) const {
+    place where{.b = place_.batch,
+                .h = place_.head * place_.group + g,
+                .q = clamp(place_.first_token + i, 0, max(inputs_.query_length, 1) - 1),
+                .k = 0,
+                .key_limit = 0};
+    where.d = channel;
+    for (const auto& [n, made] : kept_) {
+        const auto& [value, masked] = made;
+        where.known[n] = {value(i, g), masked.defined() ? Expr(masked(i, g)) : Expr()};
+    }
+    return where;
+}
+
+Expr recurrent_chunk::is_of_second(const Expr& m) const {
+    return size_.pairs == 1 ? Internal::const_false() : m % size_.pairs == 0;
+}
+
+void recurrent_chunk::find_readers() {
+    const graph_ir& graph = request_.graph();
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const instruction& it = graph.nodes[n];
+        if (it.op != operation::read_states) continue;
+        reader& each = readers_.emplace_back();
+        each.node = static_cast<int>(n), each.row = it.arguments[0];
+        each.before = node(it.arguments[1]).op == operation::earlier;
+    }
+}
+
+/// sum(n, depth, body), whose body has no other channel: lanes of channels are added up first, and then the lanes.
+void recurrent_chunk::keep_sum(int n) {
+    const instruction& it = node(n);
+    const int lanes = std::gcd(size_.depth, cut_.lanes);
+    RDom each(0, size_.depth / lanes, "each_channel"), lane(0, lanes, "lane");
+    Var u("u");
+    const auto& [i, g] = std::pair(x_.i, x_.g);
+    place where = at(i, g, 0);
+    where.indices[static_cast<int>(node(it.arguments[0]).integer)] = each * lanes + u;
+    // Algorithm
+    Func partial("partial_sum"), sum("row_sum");
+    partial(u, i, g) = 0.0f;
+    partial(u, i, g) += pointwise(request_, inputs_, where)(it.arguments[2]).value;
+    sum(i, g) = 0.0f;
+    sum(i, g) += partial(lane, i, g);
+    sums_.push_back({partial, sum, each.x, u, lanes});
+    kept_[n] = {sum, Func()};
+}
+
+/// Numbers of a token that all channels of its rows share are made once, sums over channels before what they are in.
+void recurrent_chunk::keep_numbers() {
+    const graph_ir& graph = request_.graph();
+    std::vector<int> roots{of_.decay, of_.key, of_.value, of_.erase, of_.read}, known;
+    if (of_.has_second_pair()) roots.insert(roots.end(), {of_.second_key, of_.second_read});
+    for (const reader& each : readers_) roots.push_back(each.row), known.push_back(each.node);
+    for (const output_declaration& output : graph.outputs)
+        if (node(output.node).kind == kind::output) roots.push_back(output.node);
+    const std::vector<bool> reached =
+        under(graph, roots, [&](int n) { return std::ranges::find(known, n) != known.end(); });
+    const std::vector<dependence>& depends = request_.facts->depends;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const instruction& it = graph.nodes[n];
+        if (!reached[n] || it.op != operation::sum || it.kind != kind::real) continue;
+        const bool of_row = node(it.arguments[1]).op == operation::depth && !depends[n].channel &&
+                            depends[n].bound == 0 && (depends[it.arguments[2]].bound != 0);
+        if (of_row) keep_sum(static_cast<int>(n)), known.push_back(static_cast<int>(n));
+    }
+    std::map<int, std::pair<Func, Func>> numbers;
+    for (const int n : hoistable(graph, depends, roots, known)) {
+        const quantity made = evaluate(n, at(x_.i, x_.g, 0));
+        // Algorithm
+        Func value("number"), masked;
+        value(x_.i, x_.g) = made.value;
+        if (made.masked.defined()) masked = Func("number_masked"), masked(x_.i, x_.g) = made.masked;
+        numbers[n] = {value, masked};
+    }
+    kept_.merge(numbers);
+}
+
+/// A row of each token: 0 beyond the last.
+Func recurrent_chunk::row(int n, const std::string& name, bool of_values) {
+    const int key = 2 * n + of_values;
+    if (const auto known = rows_.find(key); known != rows_.end()) return known->second;
+    Func made(name);
+    const Var channel = of_values ? x_.e : x_.d;
+    made(channel, x_.i) = select(is_there(x_.i), evaluate(n, at(x_.i, 0, channel)).value, 0.0f);
+    stages_.push_back({made, channel, of_values ? size_.value_depth : size_.depth});
+    return rows_[key] = made;
+}
+
+Func recurrent_chunk::multiply(const std::string& name, const Expr& terms, const RVar& along,
+                               const std::vector<Var>& over, int width, int height) {
+    Func sums(name + "_sums"), result(name);
+    const std::vector<Expr> where(over.begin(), over.end());
+    sums(over) = 0.0f;
+    sums(where) += terms;
+    result(over) = sums(where);
+    products_.push_back({result, sums, along, over[0], over[1], width, height, over.size() > 2});
+    return result;
+}
+
+/// What the rows that tokens write are multiplied by, and the rows by which they read, in the order of the rows.
+void recurrent_chunk::define_keys() {
+    const auto stacked = [&](Func& to, int first, int second) {
+        const Func of_first = row(first, "row");
+        if (size_.pairs == 1) return void(to = of_first);
+        const Func of_second = row(second, "row");
+        to(x_.d, x_.m) = select(is_of_second(x_.m), of_second(x_.d, token_of(x_.m)), of_first(x_.d, token_of(x_.m)));
+        stages_.push_back({to, x_.d, size_.depth});
+    };
+    stacked(system_.keys, of_.key, of_.second_key);
+    if (size_.erases) stacked(system_.reads, of_.read, of_.second_read);
+
+    place where{.b = place_.batch, .h = place_.head * place_.group, .q = 0, .k = 0, .key_limit = 0};
+    where.d = x_.d;
+    const graph_ir& graph = request_.graph();
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+        if (graph.nodes[n].op == operation::value_idx) where.known[static_cast<int>(n)] = {x_.e, {}};
+    system_.copies_state = !is(of_.initial, 0) && !is_a_state_as_passed(graph, of_.initial);
+    const Expr before = place_.before(x_.e, x_.d);
+    system_.state(x_.e, x_.d) =
+        system_.copies_state
+            ? select(place_.first_token == 0, pointwise(request_, inputs_, where)(of_.initial).value, before)
+            : before;
+}
+
+/// A number a token. As exponentials where the formula is one: sums of logarithms in f64, which lose no weak decay
+/// behind a strong one.
+void recurrent_chunk::define_decay_of_tokens() {
+    const auto& [i, j] = std::pair(x_.i, x_.j);
+    const instruction& decay = node(of_.decay);
+    const int last = size_.tokens - 1;
+    if (is(of_.decay, 1)) return;
+    RDom later(1, std::max(last, 1), "later");
+    decay_.of_sums = decay.op == operation::exp;
+    if (decay_.of_sums) {
+        const quantity log = evaluate(decay.arguments[0], at(i, 0, 0));
+        const Expr bounded = max(log.value, most_negative_log);
+        decay_.logs(i) = cast<double>(
+            select(is_there(i), log.masked.defined() ? select(log.masked, most_negative_log, bounded) : bounded, 0.0f));
+        if (last > 0) decay_.logs(later) = decay_.logs(later - 1) + decay_.logs(later);
+        decay_.running(i) = exponential(cast<float>(decay_.logs(i)));
+        decay_.between(j, i) = select(j <= i, exponential(cast<float>(decay_.logs(i) - decay_.logs(min(j, i)))), 0.0f);
+        return;
+    }
+    decay_.each(i) = select(is_there(i), evaluate(of_.decay, at(i, 0, 0)).value, 1.0f);
+    decay_.between(j, i) = select(j == i, 1.0f, 0.0f);
+    if (last > 0)
+        decay_.between(j, later) =
+            select(j < later, decay_.between(j, later - 1) * decay_.each(later), decay_.between(j, later));
+    decay_.running(i) = decay_.each(0) * decay_.between(0, i);
+}
+
+/// A number for each channel: keys fade as tokens go by, as products, so that no factor is above 1.
+void recurrent_chunk::define_decay_of_channels() {
+    const auto& [d, i, m] = std::tuple(x_.d, x_.i, x_.m);
+    const int last = size_.tokens - 1;
+    RDom later(1, std::max(last, 1), "later");
+    const quantity decay = evaluate(of_.decay, at(i, 0, d));
+    const Expr value = decay.masked.defined() ? select(decay.masked, 0.0f, decay.value) : decay.value;
+    decay_.each(d, i) = select(is_there(i), value, 1.0f);
+    decay_.running(d, i) = decay_.each(d, i);
+    decay_.fading(m, d, i) = select(token_of(m) == i, system_.keys(d, m), 0.0f);
+    if (last == 0) return;
+    decay_.running(d, later) = decay_.running(d, later) * decay_.running(d, later - 1);
+    decay_.fading(m, d, later) += decay_.fading(m, d, later - 1) * decay_.each(d, later);
+}
+
+Expr recurrent_chunk::decay_from(const Expr& j, const Expr& i) const {
+    return is(of_.decay, 1) ? select(j <= i, 1.0f, 0.0f) : decay_.between(j, i);
+}
+Expr recurrent_chunk::decay_to(const Expr& i) const { return is(of_.decay, 1) ? Expr(1.0f) : decay_.running(i); }
+
+/// U: what each row writes, less what it erases and what the second pair reads.
+void recurrent_chunk::define_written() {
+    const auto& [d, e, i, j, m] = std::tuple(x_.d, x_.e, x_.i, x_.j, x_.m);
+    const int rows = size_.rows(), last = size_.tokens - 1;
+    const Func values = row(of_.value, "values", true);
+    const Expr t = token_of(m), second = is_of_second(m), before = max(t - 1, 0);
+    RDom channel(0, size_.depth, "channel");
+    if (!size_.by_channel) system_.transposed(m, d) = system_.keys(d, m);
+    const Expr own = size_.pairs == 1 ? values(e, m) : select(second, 0.0f, values(e, t));
+    if (!size_.erases) {
+        system_.written(e, m) = own;
+    } else {
+        // By how much a row reads: the second pair adds what it reads, from before its token's decay.
+        const Expr erase = select(is_there(t), evaluate(of_.erase, at(t, 0, 0)).value, 0.0f),
+                   factor = size_.pairs == 1 ? erase : select(second, -1.0f, erase);
+        const Expr read = system_.reads(channel, m);
+        const auto of_token = [&](const Expr& with, const Expr& without) {
+            return size_.pairs == 1 ? with : select(second, without, with);
+        };
+        Func decayed("reads_decayed"), scores("scores");
+        Var n("n");  // an earlier row
+        if (size_.by_channel) {
+            const Expr at_first = select(t == 0, 1.0f, decay_.running(d, before));
+            decayed(d, m) = system_.reads(d, m) * of_token(decay_.running(d, t), at_first);
+            stages_.push_back({decayed, d, size_.depth});
+            scores =
+                multiply("scores", read * decay_.fading(n, channel, of_token(t, before)), channel, {n, m}, rows, rows);
+        } else {
+            decayed = system_.reads;
+            scores = multiply("scores", read * system_.transposed(n, channel), channel, {n, m}, rows, rows);
+        }
+        const Func of_state = multiply("reads_of_state", decayed(channel, m) * system_.state(e, channel), channel,
+                                       {e, m}, size_.value_depth, rows);
+        Expr pair = scores(n, m), from_state = of_state(e, m);
+        if (!size_.by_channel) {
+            pair *= of_token(decay_from(token_of(n), t), decay_from(token_of(n), before));
+            from_state *= of_token(decay_to(t), select(t == 0, 1.0f, decay_to(before)));
+        }
+        system_.lower(n, m) = select(token_of(n) < t, factor * pair, 0.0f);
+        stages_.push_back({system_.lower, n, rows});
+        system_.written(e, m) = own - factor * from_state;
+        // Forward substitution, some rows of the other side at a time. Rows of the block that are not made yet count 0.
+        const int block = std::min(8, rows);
+        RDom solved(0, rows / block, 0, rows, "solved");
+        solved.where(solved.x * block <= solved.y);
+        Expr sum = 0.0f;
+        for (int u = 0; u < block; ++u)
+            sum += system_.lower(solved.x * block + u, solved.y) * system_.written(e, solved.x * block + u);
+        system_.written(e, solved.y) -= sum;
+    }
+    system_.faded(d, m) = size_.by_channel ? decay_.fading(m, d, last) : system_.keys(d, m) * decay_from(t, last);
+    stages_.push_back({system_.faded, d, size_.depth});
+}
+
+void recurrent_chunk::define_state_after() {
+    const auto& [d, e] = std::pair(x_.d, x_.e);
+    const int last = size_.tokens - 1;
+    RDom row_of_chunk(0, size_.rows(), "row_of_chunk");
+    Expr done = 0.0f;
+    for (const reader& each : readers_) done += each.of_state(0, 0, 0);
+    system_.order() = select(place_.first_token < 0, done, 0.0f);
+
+    Func& after = outputs.emplace_back("state_after");
+    multiply("added", system_.written(e, row_of_chunk) * system_.faded(d, row_of_chunk), row_of_chunk, {e, d},
+             size_.value_depth, size_.depth);
+    products_.back().result = after;
+    // The state after may lie where the one before does: what reads that one is done first.
+    after(e, d) =
+        ((size_.by_channel ? Expr(decay_.running(d, last)) : decay_to(last)) + system_.order()) * system_.state(e, d) +
+        products_.back().sums(e, d);
+}
+
+void recurrent_chunk::define_reader(reader& each) {
+    const auto& [d, e, i, m, g] = std::tuple(x_.d, x_.e, x_.i, x_.m, x_.g);
+    const int rows = size_.rows();
+    RDom channel(0, size_.depth, "channel"), row_of_chunk(0, rows, "row_of_chunk");
+    const Expr before = max(i - 1, 0), t = token_of(m), at_first = i == 0, seen = each.before ? t < i : t <= i;
+    each.q(d, i, g) = select(is_there(i), evaluate(each.row, at(i, g, d)).value, 0.0f);
+    stages_.push_back({each.q, d, size_.depth});
+    const auto decayed = [&](const Expr& with, const Expr& without) {
+        return each.before ? select(at_first, 1.0f, without) : with;
+    };
+    Func scores;
+    if (size_.by_channel) {
+        each.decayed(d, i, g) = each.q(d, i, g) * decayed(decay_.running(d, i), decay_.running(d, before));
+        stages_.push_back({each.decayed, d, size_.depth});
+        scores = multiply("scores_of_q", each.q(channel, i, g) * decay_.fading(m, channel, each.before ? before : i),
+                          channel, {m, i, g}, rows, size_.tokens);
+        each.weights(m, i, g) = select(seen, scores(m, i, g), 0.0f);
+    } else {
+        each.decayed = each.q;
+        scores = multiply("scores_of_q", each.q(channel, i, g) * system_.transposed(m, channel), channel, {m, i, g},
+                          rows, size_.tokens);
+        each.weights(m, i, g) = select(seen, scores(m, i, g) * decay_from(t, each.before ? before : Expr(i)), 0.0f);
+    }
+    stages_.push_back({each.weights, m, rows});
+    each.of_state = multiply("q_of_state", each.decayed(channel, i, g) * system_.state(e, channel), channel, {e, i, g},
+                             size_.value_depth, size_.tokens);
+    multiply("rows_read", system_.written(e, row_of_chunk) * each.weights(row_of_chunk, i, g), row_of_chunk, {e, i, g},
+             size_.value_depth, size_.tokens);
+    products_.back().result = each.made;
+    const Expr of_state = each.of_state(e, i, g);
+    each.made(e, i, g) = (size_.by_channel ? of_state : decayed(decay_to(i), decay_to(before)) * of_state) +
+                         products_.back().sums(e, i, g);
+}
+
+void recurrent_chunk::define_outputs() {
+    const graph_ir& graph = request_.graph();
+    Var q("q"), h("h"), b("b");
+    std::vector<Func> all;
+    for (const output_declaration& output : graph.outputs) {
+        if (node(output.node).kind == kind::last_state) continue;
+        if (node(output.node).kind != kind::output)
+            throw std::runtime_error("a recurrence's kernel makes outputs and the last state; `" +
+                                     std::string(output.name) +
+                                     "` is something else, which has no kernel yet: name it in a graph of its own");
+        const Expr i = q - place_.first_token, g = h - place_.head * place_.group;
+        place where = at(i, g, x_.d);
+        where.q = q;
+        for (reader& each : readers_) where.known[each.node] = {each.made(x_.d, i, g), {}};
+        Func& made = all.emplace_back("output_" + std::string(output.name));
+        made(x_.d, q, h, b) = evaluate(output.node, where).value;
+    }
+    for (const Func& each : all) stages_.push_back({each, x_.d, size_.value_depth});
+    outputs.insert(outputs.begin(), all.begin(), all.end());
+}
+
+}  // namespace attune::generators::inline cpu

@@ -1,0 +1,132 @@
+#pragma once
+#include "expr/pointwise.hpp"
+
+#include <attune/ir/recurrence.hpp>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attune::generators::inline cpu {
+
+/// What of a graph says how large the parts of a chunk are.
+struct chunk_sizes {
+    int tokens, pairs, depth, value_depth;  ///< pairs: rows that a token writes to its state, 1 or 2
+    bool by_channel, erases;  ///< whether decays differ along the channels of keys; whether anything is read
+    int rows() const { return tokens * pairs; }
+};
+
+/// One chunk of tokens of a recurrence, for one state: of one batch element, and of one head or the heads that share a
+/// key head. With what its tokens write to the state, U, the rows of the outputs and the state after the chunk are
+/// products of matrices; U comes from a triangular system (ir/recurrence.hpp has the recurrence itself):
+///
+///     (I + A) U = values - erase decay (reads S),   A = strictly lower, erase decay (reads t(keys))
+///     rows read = decay (q S) + P U,                P = lower, decay (q t(keys))
+///     S after   = decay S + t(decayed keys) U
+///
+/// Of a step with a second pair a token writes two rows, those of the second pair first. Nothing is divided by a decay,
+/// and decays are products or exponentials of sums of their logarithms, which no other decay enlarges.
+class recurrent_chunk {
+public:
+    explicit recurrent_chunk(const kernel_request& request);
+
+    std::vector<Halide::Argument> arguments() const;  ///< the inputs, then what says which chunk it is
+    std::vector<Halide::Func> outputs;                ///< outputs proper in the graph's order, then the state
+    void schedule();
+
+private:
+    /// A row of the outputs' formulas that reads states; `before`: earlier(...).
+    struct reader {
+        int node, row;
+        bool before;
+        Halide::Func q{"q_rows"}, decayed{"q_decayed"}, weights{"weights"}, of_state{"of_state"}, made{"rows_read"};
+    };
+    /// A product of matrices: sums over `along` for each x and y, and for each head of a group.
+    struct product {
+        Halide::Func result, sums;
+        Halide::RVar along;
+        Halide::Var x, y;
+        int width, height;
+        bool of_heads;
+    };
+    /// What is computed by vectors along its first axis, which is so wide.
+    struct stage {
+        Halide::Func func;
+        Halide::Var lane;
+        int width;
+    };
+    /// A sum over the channels of a row: in lanes first.
+    struct row_sum {
+        Halide::Func partial, sum;
+        Halide::RVar along;
+        Halide::Var lane;
+        int lanes;
+    };
+    struct axes {
+        Halide::Var d{"d"}, e{"e"}, i{"i"}, j{"j"}, m{"m"}, g{"g"};  ///< channels of keys and of values, tokens (an
+                                                                     ///< earlier one), rows written, heads of a group
+    };
+    /// Which chunk of which state.
+    struct chunk_place {
+        Halide::Param<int> batch{"at_batch"}, head{"at_state_head"}, first_token{"first_token"};
+        Halide::ImageParam before{Halide::Float(32), 2, "state_before"};
+        Halide::Expr group;
+    };
+    struct decay_stages {
+        Halide::Func logs{"log_decays"}, each{"decays"}, running{"running_decay"}, between{"decay_between"},
+            fading{"fading_keys"};
+        bool of_sums = false;  ///< a number a token, as exponentials of sums
+    };
+    struct system_stages {
+        Halide::Func state{"state"}, keys{"keys"}, transposed{"keys_transposed"}, reads{"reads"}, lower{"lower"},
+            written{"written"}, faded{"faded_keys"}, order{"order"};
+        bool copies_state = false;
+    };
+
+    const instruction& node(int n) const { return request_.graph().nodes[n]; }
+    bool is(int n, double number) const { return is_constant(node(n), number); }
+    place at(const Halide::Expr& i, const Halide::Expr& g, const Halide::Expr& channel) const;
+    quantity evaluate(int n, const place& where) const { return pointwise(request_, inputs_, where)(n); }
+    Halide::Expr is_there(const Halide::Expr& i) const { return place_.first_token + i < inputs_.query_length; }
+    Halide::Expr token_of(const Halide::Expr& m) const { return m / size_.pairs; }
+    Halide::Expr is_of_second(const Halide::Expr& m) const;
+    Halide::Func row(int n, const std::string& name, bool of_values = false);
+    Halide::Func multiply(const std::string& name, const Halide::Expr& terms, const Halide::RVar& along,
+                          const std::vector<Halide::Var>& over, int width, int height);
+
+    void find_readers();
+    void keep_numbers();
+    void keep_sum(int n);
+    void define_decay_of_tokens();
+    void define_decay_of_channels();
+    void define_keys();
+    void define_written();
+    void define_reader(reader& each);
+    void define_state_after();
+    void define_outputs();
+    Halide::Expr decay_from(const Halide::Expr& j, const Halide::Expr& i) const;
+    Halide::Expr decay_to(const Halide::Expr& i) const;  ///< from the chunk's start, that of token i included
+    void schedule_product(const product& each) const;
+    void schedule_decay() const;
+    void schedule_system() const;
+    int lanes_along(int width) const;
+
+    const kernel_request& request_;
+    const cpu_recurrence& cut_;
+    kernel_inputs inputs_;
+    const recurrence_arguments of_;
+    const chunk_sizes size_;
+    axes x_;
+    chunk_place place_;
+    decay_stages decay_;
+    system_stages system_;
+    std::deque<reader> readers_;
+    std::vector<stage> stages_;
+    std::vector<row_sum> sums_;
+    std::map<int, std::pair<Halide::Func, Halide::Func>> kept_;  ///< numbers that no channel changes, and where masked
+    std::map<int, Halide::Func> rows_;
+    std::vector<product> products_;
+};
+
+}  // namespace attune::generators::inline cpu

@@ -1,0 +1,133 @@
+#include "cpu/recurrence.hpp"
+
+#include <numeric>
+
+/// Everything is computed in full before its users, in memory that stays in the first two levels of cache. Products are
+/// made by tiles in registers.
+namespace attune::generators::inline cpu {
+using namespace Halide;
+
+namespace {
+
+/// The largest that divides a whole, of at most so many.
+int part_of(int whole, int most) {
+    int part = std::max(std::min(whole, most), 1);
+    while (whole % part != 0) --part;
+    return part;
+}
+
+}  // namespace
+
+int recurrent_chunk::lanes_along(int width) const { return std::gcd(width, cut_.lanes); }
+
+/// Of the sums of a tile, the loop over what is summed over is outermost.
+void recurrent_chunk::schedule_product(const product& each) const {
+    const int lanes = lanes_along(each.width), vectors = part_of(each.width / lanes, cut_.vectors),
+              rows = part_of(each.height, cut_.rows);
+    Var xo("xo"), yo("yo"), xi("xi"), yi("yi"), xv("xv"), ax("ax"), av("av");
+    Func result = each.result, sums = each.sums;
+
+    // Schedule
+    result.compute_root()
+        .bound(each.x, 0, each.width)
+        .bound(each.y, 0, each.height)
+        .tile(each.x, each.y, xo, yo, xi, yi, lanes * vectors, rows)
+        .split(xi, xi, xv, lanes);
+    if (each.of_heads)
+        result.reorder(xv, xi, yi, xo, yo, x_.g);
+    else
+        result.reorder(xv, xi, yi, xo, yo);
+    result.vectorize(xv).unroll(xi).unroll(yi);
+    sums.compute_at(result, xo).vectorize(each.x, lanes).unroll(each.x).unroll(each.y);
+    sums.update()
+        .split(each.x, ax, av, lanes)
+        .reorder(av, ax, each.y, each.along)
+        .vectorize(av)
+        .unroll(ax)
+        .unroll(each.y);
+    if (each.of_heads && is_const_one(place_.group)) result.bound(x_.g, 0, 1);
+}
+
+void recurrent_chunk::schedule_decay() const {
+    const int tokens = lanes_along(size_.tokens), channels = lanes_along(size_.depth), rows = lanes_along(size_.rows());
+    Func logs = decay_.logs, each = decay_.each, running = decay_.running, between = decay_.between,
+         fading = decay_.fading;
+
+    // Schedule
+    if (logs.defined()) logs.compute_root().bound(x_.i, 0, size_.tokens);
+    if (size_.by_channel) {
+        each.compute_root().bound(x_.d, 0, size_.depth).bound(x_.i, 0, size_.tokens).vectorize(x_.d, channels);
+        running.compute_root().bound(x_.d, 0, size_.depth).bound(x_.i, 0, size_.tokens).vectorize(x_.d, channels);
+        fading.compute_root()
+            .bound(x_.m, 0, size_.rows())
+            .bound(x_.d, 0, size_.depth)
+            .bound(x_.i, 0, size_.tokens)
+            .vectorize(x_.m, rows);
+        if (running.has_update_definition()) {
+            const RVar later = running.rvars(0)[0];
+            running.update().reorder(x_.d, later).vectorize(x_.d, channels);
+            fading.update().reorder(x_.m, x_.d, fading.rvars(0)[0]).vectorize(x_.m, rows);
+        }
+        return;
+    }
+    if (!running.defined()) return;
+    if (each.defined()) each.compute_root().bound(x_.i, 0, size_.tokens).vectorize(x_.i, tokens);
+    running.compute_root().bound(x_.i, 0, size_.tokens).vectorize(x_.i, tokens);
+    between.compute_root().bound(x_.j, 0, size_.tokens).bound(x_.i, 0, size_.tokens).vectorize(x_.j, tokens);
+    if (between.has_update_definition()) between.update().reorder(x_.j, between.rvars(0)[0]).vectorize(x_.j, tokens);
+}
+
+void recurrent_chunk::schedule_system() const {
+    const int across = lanes_along(size_.rows()), channels = part_of(size_.depth, 16),
+              lanes = lanes_along(size_.value_depth), vectors = part_of(size_.value_depth / lanes, 4);
+    Var mo("mo"), dou("do"), mi("mi"), di("di"), eo("eo"), ei("ei"), ev("ev");
+    Func transposed = system_.transposed, written = system_.written, state = system_.state, order = system_.order;
+
+    // Schedule
+    if (transposed.defined())
+        transposed.compute_root()
+            .bound(x_.m, 0, size_.rows())
+            .bound(x_.d, 0, size_.depth)
+            .tile(x_.m, x_.d, mo, dou, mi, di, across, channels)
+            .vectorize(mi)
+            .unroll(di);
+    written.compute_root().bound(x_.e, 0, size_.value_depth).bound(x_.m, 0, size_.rows()).vectorize(x_.e, lanes);
+    if (written.has_update_definition()) {
+        const std::vector<RVar> solved = written.rvars(0);
+        written.update()
+            .split(x_.e, eo, ei, lanes * vectors)
+            .split(ei, ei, ev, lanes)
+            .reorder(ev, ei, solved[0], solved[1], eo)
+            .vectorize(ev)
+            .unroll(ei);
+    }
+    if (system_.copies_state)
+        state.compute_root().bound(x_.e, 0, size_.value_depth).bound(x_.d, 0, size_.depth).vectorize(x_.e, lanes);
+    order.compute_root();
+}
+
+void recurrent_chunk::schedule() {
+    // Schedule
+    for (row_sum& each : sums_) {
+        each.partial.compute_root().bound(each.lane, 0, each.lanes).vectorize(each.lane, each.lanes);
+        each.partial.update().reorder(each.lane, each.along, x_.i, x_.g).vectorize(each.lane, each.lanes);
+        each.partial.bound(x_.i, 0, size_.tokens);
+        each.sum.compute_root().bound(x_.i, 0, size_.tokens);
+    }
+    for (auto& [n, made] : kept_)
+        for (Func* each : {&made.first, &made.second})
+            if (each->defined() && !each->has_update_definition())
+                each->compute_root().bound(x_.i, 0, size_.tokens).vectorize(x_.i, lanes_along(size_.tokens));
+    for (stage& each : stages_) {
+        each.func.compute_root().bound(each.lane, 0, each.width).vectorize(each.lane, lanes_along(each.width));
+    }
+    schedule_decay();
+    schedule_system();
+    for (const product& each : products_) schedule_product(each);
+    for (std::size_t i = 0; i + 1 < outputs.size(); ++i)
+        outputs[i].output_buffer().dim(0).set_bounds(0, size_.value_depth);
+    outputs.back().output_buffer().dim(0).set_bounds(0, size_.value_depth).set_stride(1);
+    outputs.back().output_buffer().dim(1).set_bounds(0, size_.depth);
+}
+
+}  // namespace attune::generators::inline cpu

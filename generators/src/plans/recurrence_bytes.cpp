@@ -1,0 +1,31 @@
+#include "plans/parts.hpp"
+
+#include <attune/ir/recurrence.hpp>
+
+#include <algorithm>
+
+/// The bytes of a chunk of a recurrence.
+namespace attune::generators::inline plans {
+
+/// Of a chunk whose states have a query head each. Fading keys belong to each token where decays differ along the
+/// channels; a state is kept where nobody asks for it, or where a formula makes the first one.
+std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const recurrence_arguments of =
+        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    const auto [depth, value_depth] = request.depths;
+    const int rows = cut.block * (of.has_second_pair() ? 2 : 1);
+    std::vector<buffer> all{{"rows of keys", 12 * floats(rows, depth)},
+                            {"rows of values", 6 * floats(rows, value_depth)},
+                            {"pairs of rows", 8 * floats(rows, rows)},
+                            {"state", floats(depth, value_depth)}};
+    if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel)
+        all.push_back({"fading keys", floats(rows * cut.block, depth) + 2 * floats(cut.block, depth)});
+    if (!is_constant(node(of.initial), 0) && !is_a_state_as_passed(graph, of.initial))
+        all.push_back({"first state", floats(depth, value_depth)});
+    all.push_back({"rounding", 48 * 128});
+    return all;
+}
+
+}  // namespace attune::generators::inline plans

@@ -1,0 +1,37 @@
+#pragma once
+#include "graphs.hpp"
+
+/// The graphs of golden files that have kernels, by names that attune_add_variant takes.
+namespace state_kernels {
+using namespace state_graphs;
+
+using own = rows<false, false, false>;
+using shared_keys = rows<true, true, false>;    ///< heads of values share those of queries and keys
+using shared_states = rows<false, true, true>;  ///< heads of queries share states
+
+inline constexpr auto retention = retnet<false>::graph;
+inline constexpr auto retention_on = retnet<true>::graph;
+inline constexpr auto lightning = additive<own, decays::of_heads, false>::graph;
+inline constexpr auto gla = additive<own, decays::of_channels, false>::graph;
+inline constexpr auto gla_on = additive<own, decays::of_channels, true>::graph;
+inline constexpr auto gla_shared = additive<shared_states, decays::of_channels, true>::graph;
+inline constexpr auto linear_shared = additive<shared_states, decays::none, false>::graph;
+inline constexpr auto delta_net = delta<own, decays::none, false>::graph;
+inline constexpr auto delta_net_on = delta<own, decays::none, true>::graph;
+inline constexpr auto gated = delta<own, decays::of_tokens, false>::graph;
+inline constexpr auto gated_on = delta<own, decays::of_tokens, true>::graph;
+inline constexpr auto gated_shared_on = delta<shared_keys, decays::of_tokens, true>::graph;
+inline constexpr auto kda_on = delta<own, decays::of_channels, true>::graph;
+inline constexpr auto kda_shared_on = delta<shared_keys, decays::of_channels, true>::graph;
+inline constexpr auto mamba2_on = mamba2<shared_keys, true>::graph;
+inline constexpr auto rwkv7_on = rwkv7<true>::graph;
+inline constexpr auto rwkv6_on = rwkv6::graph;
+
+/// A first state that is a formula: a slot of a pool, or none for sequences that begin.
+inline constexpr auto slot = input<"slot", i32>(batch);
+inline constexpr auto pool = input<"pool", f32>(axis<"slot">, head, depth, value_depth);
+inline constexpr auto from_pool = recurrence(where(slot(b) < 0, 0.0, pool(max(slot(b), 0), h, d_idx, value_idx)),
+                                             [](auto S) { return 0.5 * S + t(own::k) * own::v; });
+inline constexpr auto pooled = outputs(out = own::q * from_pool, output<"state_out"> = last(from_pool));
+
+}  // namespace state_kernels
