@@ -175,6 +175,8 @@ block_sizes tile_of(const schedule& s) {
         [](const auto& cut) {
             if constexpr (requires { cut.query_tile; })
                 return block_sizes{cut.query_tile, cut.key_tile};
+            else if constexpr (requires { cut.vectors; })
+                return block_sizes{cut.rows, cut.vectors};  // of a recurrence
             else
                 return block_sizes{cut.tiles * cut.rows_of_tile, cut.keys_of_tile};
         },
