@@ -1,7 +1,11 @@
-// What generators say of recurrences, which have no kernel.
+// What generators refuse of recurrences.
 #include <attune/dsl.hpp>
 #include <attune/dsl/recurrent.hpp>
 #include "analysis/graph_facts.hpp"
+#include "kernel/cpu_schedule.hpp"
+#include "kernel/kernel_list.hpp"
+#include "lower.hpp"
+#include "tuner/jit_kernel.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -9,6 +13,7 @@
 
 #include <stdexcept>
 
+using namespace attune::generators;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
@@ -16,18 +21,62 @@ namespace recurring {
 using namespace attune::dsl;
 inline constexpr auto rows = input<"rows", f32>(batch, head, query, depth);
 inline constexpr auto values_of_tokens = input<"values_of_tokens", f32>(batch, head, query, value_depth);
-inline constexpr auto linear = rows * recurrence([](auto S) { return S + t(rows) * values_of_tokens; });
+inline constexpr auto states = recurrence([](auto S) { return S + t(rows) * values_of_tokens; });
+inline constexpr auto fading = recurrence([](auto S) { return 0.5 * S + t(rows) * values_of_tokens; });
+inline constexpr auto linear = rows * states;
+inline constexpr auto both = rows * states + rows * fading;
+inline constexpr auto every_state = outputs(out = rows * states, output<"states"> = states);
 inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"channel">);
 inline constexpr auto newest_tokens =
     outputs(out = tokens(mixed(b, q_idx, d_idx), extent<2>(mixed)), output<"kept"> = newest(mixed, 3));
 }  // namespace recurring
 
-TEST_CASE("a recurrence has no kernel yet, and generators say so", "[recurrence]") {
-    CHECK_THROWS_MATCHES(attune::generators::facts_of(attune::dsl::ir_of<recurring::linear>), std::runtime_error,
-                         MessageMatches(ContainsSubstring("a recurrence has no kernel yet")));
+namespace {
+
+template <class F> void refuses(const char* sentence, F call) {
+    CHECK_THROWS_MATCHES(call(), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
 }
 
-TEST_CASE("tokens of a length of their own have no kernel yet", "[recurrence]") {
-    CHECK_THROWS_MATCHES(attune::generators::facts_of(attune::dsl::ir_of<recurring::newest_tokens>), std::runtime_error,
-                         MessageMatches(ContainsSubstring("tokens of a length of their own")));
+std::vector<listed_kernel> kernels(const variant& of, const char* target, const char* type) {
+    build_request build;
+    build.targets = {target}, build.dtypes = {type}, build.depths = {"16"}, build.shapes = {"prefill", "decode"};
+    return kernels_of({&of, 1}, build);
+}
+
+kernel_request request_of(const attune::graph_ir& graph) {
+    const level& isa = level_named("x86-64-v3");
+    kernel_request request{facts_of(graph), element_types_from("f32"), {16, 16}, &isa, {}, false};
+    request.schedule = default_cpu_recurrence(isa, 16);
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("recurrences have kernels of f32 on CPUs", "[recurrence]") {
+    const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
+    CHECK(kernels(linear, "x86-64-v3", "f32").size() == 3);  // of 16 tokens, of 4, of one
+    refuses("a recurrence has kernels of f32 alone yet", [&] { kernels(linear, "x86-64-v3", "bf16"); });
+    refuses("a recurrence has no kernel on a GPU yet", [&] { kernels(linear, "cuda", "f32"); });
+}
+
+TEST_CASE("a kernel is of one recurrence, its outputs and its last state", "[recurrence]") {
+    refuses("two recurrences in one graph have no kernel yet",
+            [] { lower(request_of(attune::dsl::ir_of<recurring::both>)); });
+    refuses("a recurrence's kernel makes outputs and the last state",
+            [] { lower(request_of(attune::dsl::ir_of<recurring::every_state>)); });
+    refuses("tokens of a length of their own", [] { facts_of(attune::dsl::ir_of<recurring::newest_tokens>); });
+}
+
+TEST_CASE("schedules of attention are none of a recurrence", "[recurrence]") {
+    refuses("expected a schedule for a recurrence", [] {
+        kernel_request request = request_of(attune::dsl::ir_of<recurring::linear>);
+        request.schedule = default_cpu_decode(*request.target, masking::none);
+        lower(request);
+    });
+}
+
+TEST_CASE("recurrences are not tuned yet", "[recurrence]") {
+    const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
+    const listed_kernel made = kernels(linear, "x86-64-v3", "f32").front();
+    refuses("a recurrence is neither timed nor tuned yet", [&] { jit_kernel{made}; });
 }

@@ -7,6 +7,8 @@
 #include "base/formatting.hpp"
 #include "kernel/kernel_request.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <fstream>
 #include <stdexcept>
 
@@ -41,8 +43,9 @@ void draw_command::add_to(CLI::App& command) {
 void draw_command::run(std::span<const variant> variants) const {
     const variant& v = variant_named(variants, variant_);
     if (has_recurrences(v.graph.nodes))
-        throw std::runtime_error(v.name + ": a recurrence has no picture, for it masks no pair: a token sees every earlier "
-                                          "one");
+        throw std::runtime_error(v.name +
+                                 ": a recurrence has no picture, for it masks no pair: a token sees every earlier "
+                                 "one");
     draw_request request = request_;
     request.inputs.insert(request.inputs.end(), scalars_.begin(), scalars_.end());
     const depth_pair depths = depth_pair_from(depths_.empty() ? built_.depths.front() : depths_);
