@@ -106,9 +106,10 @@ TEST_CASE("a schedule that is not one is refused, and the sentence names the fie
     refuses("[]", "expected a schedule as a JSON object with the fields shapes, lanes");
     refuses("{}", "expected a schedule with the field \"shapes\", got none");
     refuses(changed(some, "\"prefill\"", "\"sideways\""),
-            "expected a schedule's \"shapes\" to be prefill, decode or gradient, got \"sideways\"");
-    refuses(changed(some, "\"prefill\"", "1"),
-            "expected a schedule's \"shapes\" to be text, \"prefill\", \"decode\" or \"gradient\", got 1");
+            "expected a schedule's \"shapes\" to be prefill, decode, gradient or recurrence, got \"sideways\"");
+    refuses(
+        changed(some, "\"prefill\"", "1"),
+        "expected a schedule's \"shapes\" to be text, \"prefill\", \"decode\", \"gradient\" or \"recurrence\", got 1");
     refuses(changed(some, "\"lanes\":8", "\"lanes\":\"8\""),
             "expected a schedule's \"lanes\" to be an integer of 32 bits, got \"8\"");
     refuses(changed(some, "\"lanes\":8", "\"lanes\":4294967304"),
