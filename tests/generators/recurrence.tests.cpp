@@ -26,6 +26,11 @@ inline constexpr auto fading = recurrence([](auto S) { return 0.5 * S + t(rows) 
 inline constexpr auto linear = rows * states;
 inline constexpr auto both = rows * states + rows * fading;
 inline constexpr auto every_state = outputs(out = rows * states, output<"states"> = states);
+inline constexpr auto channel = bound_index<"channel">;
+inline constexpr auto normed =
+    linear * as_output(rsqrt(sum(channel, value_depth, linear(b, h, q_idx, channel) * linear(b, h, q_idx, channel))));
+inline constexpr auto cache = input<"cache", f32>(batch, head, query, depth);
+inline constexpr auto storing = outputs(store(cache(b, 0, q_idx, d_idx), 0.5), out = linear);
 inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"channel">);
 inline constexpr auto newest_tokens =
     outputs(out = tokens(mixed(b, q_idx, d_idx), extent<2>(mixed)), output<"kept"> = newest(mixed, 3));
@@ -64,6 +69,8 @@ TEST_CASE("a kernel is of one recurrence, its outputs and its last state", "[rec
             [] { lower(request_of(attune::dsl::ir_of<recurring::both>)); });
     refuses("a recurrence's kernel makes outputs and the last state",
             [] { lower(request_of(attune::dsl::ir_of<recurring::every_state>)); });
+    refuses("an element of what a recurrence gives", [] { lower(request_of(attune::dsl::ir_of<recurring::normed>)); });
+    refuses("a recurrence in a graph that stores", [] { lower(request_of(attune::dsl::ir_of<recurring::storing>)); });
     refuses("tokens of a length of their own", [] { facts_of(attune::dsl::ir_of<recurring::newest_tokens>); });
 }
 

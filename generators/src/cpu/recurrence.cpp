@@ -26,6 +26,22 @@ int recurrence_of(const graph_ir& graph) {
     return found;
 }
 
+/// What a chunk by itself does not know: all tokens' outputs, what is made before, what is written to inputs.
+void refuse_what_no_chunk_makes(const graph_ir& graph) {
+    if (!graph.stores.empty())
+        throw std::runtime_error("a recurrence in a graph that stores has no kernel yet; store in a call of its own");
+    for (const instruction& it : graph.nodes) {
+        if (it.op == operation::precomputed)
+            throw std::runtime_error(
+                "a recurrence beside something that is precomputed has no kernel yet; pass what it needs as an input");
+        if (it.op == operation::load && graph.nodes[it.arguments[0]].op != operation::input)
+            throw std::runtime_error(
+                "an element of what a recurrence gives, as normalisation over its channels reads it, has no kernel "
+                "yet; "
+                "compute it from the output, in a graph of its own");
+    }
+}
+
 chunk_sizes sizes_of(const kernel_request& request, const recurrence_arguments& of) {
     const graph_ir& graph = request.graph();
     return {.tokens = std::get<cpu_recurrence>(request.schedule).block,
@@ -44,6 +60,7 @@ recurrent_chunk::recurrent_chunk(const kernel_request& request)
       inputs_(request),
       of_(arguments_of(request.graph().nodes[recurrence_of(request.graph())])),
       size_(sizes_of(request, of_)) {
+    refuse_what_no_chunk_makes(request.graph());
     const bool of_key_heads =
         has_states_of_key_heads(request.graph(), static_cast<std::int16_t>(recurrence_of(request.graph())));
     place_.group = of_key_heads ? max(inputs_.heads / max(inputs_.key_heads, 1), 1) : Expr(1);
