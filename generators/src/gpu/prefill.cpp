@@ -106,16 +106,20 @@ void prefill_loops::schedule(epilogue& rows, prefill_state* state) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
-    const Var qo("qo"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
+    const Var qo("qo"), dg("dg"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
+    const int together = state && state->chunk() ? state->depths_together() : cut_.chunk,
+              across = state && state->chunk() ? state->chunks() : (f_.value_depth() + cut_.chunk - 1) / cut_.chunk;
     Func& outputs = rows.outputs;
     bind_outputs(rows, f_);
     outputs.split(q, qo, qi, cut_.query_block, guard)
         .split(qi, thread_y, qi, cut_.query_tile, guard)
-        .split(d, thread_x, dj, cut_.chunk, guard);
-    outputs.reorder(dj, qi, thread_x, thread_y, qo, h, b)
+        .split(d, dg, thread_x, together * across, guard)
+        .split(thread_x, thread_x, dj, together, guard);
+    outputs.reorder(dj, dg, qi, thread_x, thread_y, qo, h, b)
         .gpu_blocks(qo, h, b)
         .gpu_threads(thread_x, thread_y)
         .unroll(dj)
+        .unroll(dg)
         .unroll(qi);
     const LoopLevel task(outputs, qo);
     for (Func row : rows.of_rows()) {
@@ -132,7 +136,7 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     const RVar visited("visited"), decided("decided");
     const MemoryType shared = MemoryType::GPUShared;
     Func& state = its.state;
-    const int chunks = its.chunk() ? (f_.value_depth() + cut_.chunk - 1) / cut_.chunk : 1;
+    const int chunks = its.chunks();
 
     state.compute_at(task)
         .store_in(MemoryType::Register)
@@ -192,7 +196,7 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
             .unroll(qi);
     }
     if (!its.chunk()) return;
-    its.values.compute_at(block).store_in(shared).bound_extent(kb, 1);
+    its.values.compute_at(block).store_in(shared).bound_extent(kb, 1).align_storage(d, padded_values(f_.value_depth()));
     by_all_threads(its.values, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
     its.accumulated.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
     its.accumulated.update().reorder(qi, d, its.added.x).unroll(qi).unroll(d).unroll(its.added.x, its.planned().keys);

@@ -30,7 +30,8 @@ public:
         hoisted_ = static_cast<int>(hoistable(graph, depends, roots, known).size() + core.outputs.size());
     }
     int bytes(int queries, int keys) const {
-        const int scores = padded(queries) * keys, weights = queries * keys, values = keys * depths_.value_depth;
+        const int scores = padded(queries) * keys, weights = queries * keys,
+                  values = keys * padded_values(depths_.value_depth);
         int floats = padded(queries) * depths_.depth +
                      std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
         floats += further_tiles_ == 0 ? std::max(scores, values)

@@ -26,5 +26,12 @@ int estimated_shared_memory(const kernel_request& request);
 
 /// Room behind a row in shared memory, so that a column's elements lie in different banks.
 inline int padded(int extent) { return extent + 4; }
+/// The same of values, which eight threads of four keys write side by side: keys lie a quarter of the banks apart.
+inline int padded_values(int depths) {
+    constexpr int banks = 32, apart = banks / 4;
+    int row = (depths + apart - 1) / apart * apart;
+    while (row % (2 * apart) != apart) row += apart;
+    return row;
+}
 
 }  // namespace attune::generators::inline kernel

@@ -2,6 +2,7 @@
 
 #include "expr/math.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -86,7 +87,7 @@ void prefill_state::define_values() {
         values(f_.d, f_.ki, f_.kb, f_.h, f_.b) =
             select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
     }
-    const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
+    const Expr depth = min(depth_of(f_.d), f_.value_depth() - 1);  // the last chunk may be longer than what is left
     const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
         const Expr weight = weights.weighing(score_tile::pair_of(f_, f_.qi, keys)),
                    value = values(depth, keys, f_.kb, f_.h, f_.b);
@@ -105,6 +106,19 @@ void prefill_state::define_values() {
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());
     add_values(guarded, looked_at, true);
+}
+
+int prefill_state::depths_together() const {
+    constexpr int of_a_load = 4;
+    return f_.request.on_gpu() && chunk_ % of_a_load == 0 ? std::min(of_a_load, chunk_) : chunk_;
+}
+
+/// The value depth of an element of the chunks, one chunk after the other.
+Expr prefill_state::depth_of(const Expr& element) const {
+    const int together = depths_together();
+    if (together == chunk_) return element;
+    const Expr chunk = element / chunk_, in_chunk = element % chunk_;
+    return in_chunk / together * (together * chunks()) + chunk * together + in_chunk % together;
 }
 
 /// Weights and values with those of two neighbouring keys beside each other.
@@ -194,9 +208,13 @@ Expr prefill_state::summed_of(int node, const std::vector<Expr>& row) const {
     return of_row(layout.place_of(node, f_.core), row);
 }
 Expr prefill_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const {
+    const int together = depths_together();
+    const bool whole = together == chunk_;
+    const Expr which = whole ? d / chunk_ : d / together % chunks(),
+               place = whole ? d % chunk_ : d / (together * chunks()) * together + d % together;
     std::vector<Expr> chunk;
-    for (int j = 0; j < chunk_; ++j) chunk.push_back(element(state, row, d / chunk_, j));
-    return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
+    for (int j = 0; j < chunk_; ++j) chunk.push_back(element(state, row, which, j));
+    return chunk_ == 1 ? chunk[0] : mux(place, chunk);
 }
 
 }  // namespace attune::generators::inline stages

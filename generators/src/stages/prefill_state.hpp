@@ -27,6 +27,10 @@ public:
     int block() const override { return f_.cut.query_block; }
     int chunk() const override { return chunk_; }
     bool depths_in_lanes() const override { return false; }
+    int chunks() const { return chunk_ ? (f_.value_depth() + chunk_ - 1) / chunk_ : 1; }
+    /// Value depths of a chunk that are neighbours: all; on a GPU as many as a load fetches at once, so that
+    /// neighbouring threads, which have neighbouring chunks, read neighbouring words of a row.
+    int depths_together() const;
 
     /// How weights and values are multiplied, of which there are some.
     const value_plan& planned() const { return *f_.keys().values; }
@@ -68,6 +72,7 @@ private:
     void define_pairs();
     void define_state();
     Halide::Expr of_row(int i, const std::vector<Halide::Expr>& row) const;
+    Halide::Expr depth_of(const Halide::Expr& element) const;
 
     const kernel_frame& f_;
     const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
