@@ -103,12 +103,12 @@ void time_one(const char* name, const support::device_memory& device, const call
     const double flops = 4.0 * static_cast<double>(its.heads * its.depth) * pairs,
                  bytes = 2.0 * sizeof(float) * static_cast<double>(count + count_of_keys);
     std::printf(
-        R"({"case": "%s", "queries": %lld, "length": %lld, "heads": %lld, "key_heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, )"
+        R"({"case": "%s", "queries": %lld, "length": %lld, "heads": %lld, "key_heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, "useful_flops": %.6g, )"
         R"("terabytes_a_second": %.3f, "first_milliseconds": %.1f, "error": %.1e})"
         "\n",
         name, static_cast<long long>(its.queries), static_cast<long long>(its.keys), static_cast<long long>(its.heads),
         static_cast<long long>(its.key_heads), static_cast<long long>(its.depth), turns[2] * 1e3,
-        flops / turns[2] * 1e-12, bytes / turns[2] * 1e-12, first * 1e3, worst);
+        flops / turns[2] * 1e-12, flops, bytes / turns[2] * 1e-12, first * 1e3, worst);
     std::fflush(stdout);
     if (!(worst < 2e-5))
         throw std::runtime_error(std::string(name) + ": expected rows within 2e-5 of double precision");

@@ -162,7 +162,7 @@ def counted_row(case, launches, given):
     of_sm = SMS * clock
     seconds = {"issue": instructions / SCHEDULERS / of_sm, "shared": wavefronts / of_sm, "memory": 32 * sectors / (given.terabytes * 1e12)}
     seconds |= {unit: units[unit] / SERVED[unit] / of_sm for unit in ("fma", "alu", "transcendental")}
-    flops = case["useful_tflops"] * case["milliseconds"] * 1e9
+    flops = case["useful_flops"]
     bound = max(seconds, key=seconds.get)
     rate = lambda what: f"{flops / seconds[what] * 1e-12:.1f}" if seconds[what] else "-"
     print(f"| {case['case']} D={case['depth']} | {instructions:.3g} | {units['fma'] / instructions:.0%} | {wavefronts / max(requests, 1):.2f} | {32 * sectors:.3g} | "
