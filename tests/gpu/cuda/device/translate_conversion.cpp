@@ -7,9 +7,13 @@ namespace {
 
 /// By words, without those that change nothing here: `cvt.rzi.s32.f32`, `cvt.f32.s32` for `cvt.rn.f32.s32`.
 using conversions = std::map<std::string, plain_operation>;
+/// Of the lower bits of a register of 64: `cvt.s64.s32 %rd1, %rd2`.
+const std::string of_long = "long cvt.";
 
 template <class To, class From> void add_integer(conversions& to, const std::string& types) {
     to["cvt." + types] = one<[](From a) { return static_cast<To>(a); }, To, From>(unit::alu);
+    if constexpr (sizeof(From) < sizeof(u64))
+        to[of_long + types] = one<[](u64 a) { return static_cast<To>(static_cast<From>(a)); }, To, u64>(unit::alu);
 }
 template <class From> void add_from_integer(conversions& to, const std::string& from) {
     add_integer<u8, From>(to, "u8." + from), add_integer<s8, From>(to, "s8." + from);
@@ -112,6 +116,9 @@ unit translate_conversion(translator& in, const statement& from, instruction& to
     std::string key;
     for (const std::string& word : from.words)
         if (word != "rn") key += (key.empty() ? "" : ".") + word;
+    const bool lower_bits =
+        bits_of(from.words.back()) < 64 && from.operands.size() == 2 && in.is_long(from.operands[1]);
+    if (lower_bits) key.replace(0, 4, of_long);
     const auto found = known().find(key);
     if (found == known().end() || from.operands.size() != found->second.sources.size() + 1) return unit::alu;
     const plain_operation& its = found->second;

@@ -55,6 +55,9 @@ TEST_CASE("integers wrap, divide towards zero and shift as a device's") {
     CHECK(of("mad.wide.u32 %rd5, %r1, %r2, 1; shr.u64 %rd5, %rd5, 32; cvt.u32.u64 %r4, %rd5;", 0xffffffff,
              0xffffffff) == 0xfffffffe);
     CHECK(of("cvt.u16.u32 %h1, %r1; add.s16 %h1, %h1, 1; cvt.u32.u16 %r4, %h1;", 0xffff) == 0);
+    CHECK(of("mov.b64 %rd5, {%r1, %r2}; cvt.s64.s32 %rd6, %rd5; shr.u64 %rd6, %rd6, 32; cvt.u32.u64 %r4, %rd6;",
+             0x80000000, 5) == 0xffffffff);
+    CHECK(of("mov.b64 %rd5, {%r1, %r2}; cvt.u32.u8 %r4, %rd5;", 0x123, 5) == 0x23);
     CHECK(of("dp4a.s32.s32 %r4, %r1, %r2, %r3;", 0x01020304, 0x01ff0102, 10) == 10 + 1 - 2 + 3 + 8);
 }
 
