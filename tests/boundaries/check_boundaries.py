@@ -8,6 +8,7 @@
     rooms     includes lead down, as rooms.txt has the rooms; every file stands in a room; a room's library links what its files include
     namespaces      a room's files stand in its namespace, as rooms.txt says, and its headers declare no name of a room that it sees
     rooms_refused   each of these is refused where it does not hold
+    readmes   each room says what enters, what leaves and what to read first
 """
 import argparse
 import os
@@ -205,6 +206,24 @@ def rooms(options):
         wrong += check_libraries(folder, libraries(os.path.join(top, "..", "CMakeLists.txt")), included)
     print(f"{arrows} includes")
     return wrong if arrows else ["expected includes, found none"]
+
+
+def readmes(options):
+    """--folder <the sources>, FILE with the rooms"""
+    wrong, pages = [], 0
+    for folder, order in read_rooms(options.files[0]).items():
+        for room in order if folder != "runtime" else ():  # bindings have pages of documentation
+            path = os.path.join(options.folder, folder, room)
+            if not os.path.isdir(path):
+                continue
+            page = os.path.join(path, "README.md")
+            text = open(page, encoding="utf-8").read() if os.path.exists(page) else ""
+            missing = [what for what in ("**Enters:**", "**Leaves:**", "**Read first:**") if what not in text]
+            pages += 1
+            if missing or len(text.splitlines()) > 16:
+                wrong.append(f"{folder}/{room}: expected a README.md of at most 16 lines with {', '.join(missing) or 'less in it'}")
+    print(f"{pages} rooms")
+    return wrong if pages else ["expected rooms, found none"]
 
 
 UNNAMED = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.S | re.M)

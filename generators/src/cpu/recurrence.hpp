@@ -80,7 +80,7 @@ private:
     };
     struct system_stages {
         Halide::Func state{"state"}, keys{"keys"}, transposed{"keys_transposed"}, reads{"reads"}, lower{"lower"},
-            written{"written"}, faded{"faded_keys"}, order{"order"};
+            written{"written"}, faded{"faded"}, order{"order"};
         bool copies_state = false;
     };
 

@@ -80,7 +80,7 @@ void recurrent_chunk::schedule_decay() const {
 void recurrent_chunk::schedule_system() const {
     const int across = lanes_along(size_.rows()), channels = part_of(size_.depth, 16),
               lanes = lanes_along(size_.value_depth), vectors = part_of(size_.value_depth / lanes, 4);
-    Var mo("mo"), dou("do"), mi("mi"), di("di"), eo("eo"), ei("ei"), ev("ev");
+    Var mo("mo"), dou("dou"), mi("mi"), di("di"), eo("eo"), ei("ei"), ev("ev");
     Func transposed = system_.transposed, written = system_.written, state = system_.state, order = system_.order;
 
     // Schedule
