@@ -313,7 +313,7 @@ def rooms_refused(options):
 
 
 def main():
-    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms, namespaces, rooms_refused)}
+    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms, namespaces, rooms_refused, readmes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     parser.add_argument("--compile", help="the compiler and its options, as a shell would take them")
