@@ -1,5 +1,5 @@
-// Integers have 32 bits. A call whose lengths and numbers make one of its formula leave them is refused, with the
-// formula; none is refused that stays within.
+// Integers have 32 bits. A call whose lengths and numbers make an index leave them is refused, with the formula; none is
+// refused whose indices stay within, and integers that say no place wrap around.
 #include "by_hand.hpp"
 #include "index_call.hpp"
 
@@ -21,26 +21,34 @@ inline constexpr auto small = input<"small", u8>(batch);
 inline constexpr auto i = bound_index<"i">;
 
 template <class Condition> constexpr auto under(Condition c) { return softmax(mask(q * t(k), c)) * v; }
-template <class Number> constexpr auto by(Number x) { return under(x >= w); }
+template <const auto& number> inline constexpr auto compared = under(number >= w);
+template <const auto& number> inline constexpr auto read_at = under(bit(bytes(number + 0 * w), 0));
 inline constexpr auto pair = q_idx * key_length + kv_idx;
 inline constexpr auto flat = under(bit(bytes(pair / 8), pair % 8));
 inline constexpr auto flat_behind = under(causal && bit(bytes(pair / 8), pair % 8));
 inline constexpr auto flat_of_heads = under(bit(bytes(((b * heads + h) * query_length + q_idx) * key_length / 8), 0));
-inline constexpr auto hashed = by((q_idx * 48271 + kv_idx * 69621) % 1000);
-inline constexpr auto shuffled = by(((kv_idx << 13) ^ kv_idx) & 1023);
-inline constexpr auto added = by(q_idx + w);
-inline constexpr auto subtracted = by(kv_idx - q_idx - w);
-inline constexpr auto negated = by(-w);
-inline constexpr auto magnitude = by(abs(w) + 0 * kv_idx);
-inline constexpr auto in_reals = softmax(q * t(k) + q_idx * kv_idx * 0.5) * v;
-inline constexpr auto as_reals = softmax(q * t(k) + as_real(q_idx) * kv_idx * 0.5) * v;
-inline constexpr auto of_elements = by(first(b) + q_idx * w);
-inline constexpr auto of_bytes = by(small(b) * w);
-inline constexpr auto summed = by(sum(i, w, kv_idx * 65536));
-inline constexpr auto counted = by(sum(i, w, i * 65536));
-inline constexpr auto remainders = by(kv_idx % w * w);
-inline constexpr auto within = by((q_idx / 2 * 2 + kv_idx % 7 * 11 + min(w, 5) * max(h, 3)) ^ (b | kv_idx));
+inline constexpr auto hashed = (q_idx * 48271 + kv_idx * 69621) % 1000;
+inline constexpr auto shuffled = ((kv_idx << 13) ^ kv_idx) & 1023;
+inline constexpr auto added = q_idx + w;
+inline constexpr auto subtracted = kv_idx - q_idx - w;
+inline constexpr auto negated = -w;
+inline constexpr auto magnitude = abs(w) + 0 * kv_idx;
+inline constexpr auto product = q_idx * kv_idx;
+inline constexpr auto of_elements = first(b) + q_idx * w;
+inline constexpr auto of_bytes = small(b) * w;
+inline constexpr auto summed = sum(i, w, kv_idx * 65536);
+inline constexpr auto counted = sum(i, w, i * 65536);
+inline constexpr auto remainders = kv_idx % w * w;
+inline constexpr auto within = (q_idx / 2 * 2 + kv_idx % 7 * 11 + min(w, 5) * max(h, 3)) ^ (b | kv_idx);
 }  // namespace my
+
+/// A number as it is compared, and as the index of a tensor.
+struct both_uses {
+    attune::graph_ir compared, read_at;
+};
+template <const auto& number> both_uses both() {
+    return {attune::dsl::ir_of<my::compared<number>>, attune::dsl::ir_of<my::read_at<number>>};
+}
 
 /// As many queries and keys as asked for, of which nothing is read.
 struct long_call {
@@ -100,70 +108,75 @@ TEST_CASE("a flat index that leaves 32 bits at a call's lengths is refused by it
     CHECK(made(attune::dsl::ir_of<my::flat_of_heads>, 65000, 33000) == "");
 }
 
-TEST_CASE("whatever makes an integer leave 32 bits is refused, and nothing that stays within") {
+TEST_CASE("an index that leaves 32 bits is refused whatever makes it; an integer that says no place is not") {
     struct row {
-        attune::graph_ir graph;
+        both_uses uses;
         std::int64_t queries, keys, number;
         const char* formula;  ///< null: the call is made
         std::int64_t got{};
         const char* how = "up to ";
     };
     const row rows[] = {
-        {attune::dsl::ir_of<my::hashed>, 100, 100, 1, nullptr},
-        {attune::dsl::ir_of<my::hashed>, 44300, 100, 1, nullptr},
-        {attune::dsl::ir_of<my::hashed>, 44490, 100, 1, "q_idx * 48271", 44489LL * 48271},
-        {attune::dsl::ir_of<my::hashed>, 40000, 30000, 1, "q_idx * 48271 + kv_idx * 69621",
+        {both<my::hashed>(), 100, 100, 1, nullptr},
+        {both<my::hashed>(), 44300, 100, 1, nullptr},
+        {both<my::hashed>(), 44490, 100, 1, "q_idx * 48271", 44489LL * 48271},
+        {both<my::hashed>(), 40000, 30000, 1, "q_idx * 48271 + kv_idx * 69621",
          39999LL * 48271 + 29999LL * 69621},
-        {attune::dsl::ir_of<my::shuffled>, 10, 1 << 20, 1, nullptr},  // bits that are shifted out are lost
-        {attune::dsl::ir_of<my::added>, 10, 10, most - 9, nullptr},
-        {attune::dsl::ir_of<my::added>, 10, 10, most - 8, "q_idx + w", most + 1},
-        {attune::dsl::ir_of<my::added>, 10, 10, least, nullptr},
-        {attune::dsl::ir_of<my::subtracted>, 10, 10, most - 8, nullptr},
-        {attune::dsl::ir_of<my::subtracted>, 10, 10, most, "kv_idx - q_idx - w", -9 - most, "down to "},
-        {attune::dsl::ir_of<my::subtracted>, 10, 10, least, "kv_idx - q_idx - w", 9 - least},
-        {attune::dsl::ir_of<my::negated>, 10, 10, most, nullptr},
-        {attune::dsl::ir_of<my::negated>, 10, 10, least, "-w", -least},
-        {attune::dsl::ir_of<my::magnitude>, 10, 10, least + 1, nullptr},
-        {attune::dsl::ir_of<my::magnitude>, 10, 10, least, "abs(w)", -least},
-        {attune::dsl::ir_of<my::in_reals>, 46341, 46341, 0, nullptr},
-        {attune::dsl::ir_of<my::in_reals>, 46342, 46342, 0, "q_idx * kv_idx", 46341LL * 46341},
-        {attune::dsl::ir_of<my::as_reals>, 1 << 12, 1 << 20, 0, nullptr},
-        {attune::dsl::ir_of<my::summed>, 10, 32768, 1, nullptr},
-        {attune::dsl::ir_of<my::summed>, 10, 32769, 1, "kv_idx * 65536", 32768LL * 65536},
-        {attune::dsl::ir_of<my::counted>, 10, 10, 200, nullptr},
-        {attune::dsl::ir_of<my::counted>, 10, 10, 40000, "i * 65536", 39999LL * 65536},
-        {attune::dsl::ir_of<my::remainders>, 10, 1 << 20, 46341, nullptr},
-        {attune::dsl::ir_of<my::remainders>, 10, 1 << 20, 46342, "kv_idx % w * w", 46341LL * 46342},
-        {attune::dsl::ir_of<my::within>, 1 << 12, 1 << 20, 7, nullptr},
-        {attune::dsl::ir_of<my::within>, 1 << 12, 1 << 20, most, nullptr},
+        {both<my::shuffled>(), 10, 1 << 20, 1, nullptr},  // bits that are shifted out are lost
+        {both<my::added>(), 10, 10, most - 9, nullptr},
+        {both<my::added>(), 10, 10, most - 8, "q_idx + w", most + 1},
+        {both<my::added>(), 10, 10, least, nullptr},
+        {both<my::subtracted>(), 10, 10, most - 8, nullptr},
+        {both<my::subtracted>(), 10, 10, most, "kv_idx - q_idx - w", -9 - most, "down to "},
+        {both<my::subtracted>(), 10, 10, least, "kv_idx - q_idx - w", 9 - least},
+        {both<my::negated>(), 10, 10, most, nullptr},
+        {both<my::negated>(), 10, 10, least, "-w", -least},
+        {both<my::magnitude>(), 10, 10, least + 1, nullptr},
+        {both<my::magnitude>(), 10, 10, least, "abs(w)", -least},
+        {both<my::product>(), 46341, 46341, 0, nullptr},
+        {both<my::product>(), 46342, 46342, 0, "q_idx * kv_idx", 46341LL * 46341},
+        {both<my::summed>(), 10, 32768, 1, nullptr},
+        {both<my::summed>(), 10, 32769, 1, "kv_idx * 65536", 32768LL * 65536},
+        {both<my::counted>(), 10, 10, 200, nullptr},
+        {both<my::counted>(), 10, 10, 40000, "i * 65536", 39999LL * 65536},
+        {both<my::remainders>(), 10, 1 << 20, 46341, nullptr},
+        {both<my::remainders>(), 10, 1 << 20, 46342, "kv_idx % w * w", 46341LL * 46342},
+        {both<my::within>(), 1 << 12, 1 << 20, 7, nullptr},
+        {both<my::within>(), 1 << 12, 1 << 20, most, nullptr},
     };
+    std::uint8_t byte[1]{};
     for (const row& each : rows) {
         long_call c(each.queries, each.keys);
-        const auto has_w = [](const attune::input_declaration& d) { return d.name == "w"; };
-        if (std::ranges::any_of(each.graph.inputs, has_w)) c.number(each.number);
-        INFO(each.graph.text << ", " << each.queries << " queries, " << each.keys << " keys, w = " << each.number);
+        c.number(each.number);
+        INFO(each.uses.read_at.text << ", " << each.queries << " queries, " << each.keys << " keys, w = " << each.number);
+        CHECK_THAT(c.made(each.uses.compared), !ContainsSubstring("integers of 32 bits"));
+        c.given.push_back(by_hand::view("bytes", attune::tensor(byte, {most}, {0})));
         if (each.formula)
-            CHECK_THAT(c.made(each.graph), refused(each.formula, each.got, each.how));
+            CHECK_THAT(c.made(each.uses.read_at), refused(each.formula, each.got, each.how));
         else
-            CHECK(c.made(each.graph) == "");
+            CHECK_THAT(c.made(each.uses.read_at), !ContainsSubstring("integers of 32 bits"));
     }
 }
 
 TEST_CASE("what elements of 32 bits make is no reason to refuse; what those of 8 bits make is") {
     std::int32_t first[1]{most};
-    std::uint8_t small[1]{};
-    long_call c(10, 10);
-    c.number(1), c.given.push_back(by_hand::view("first", attune::tensor(first, {1})));
-    CHECK(c.made(attune::dsl::ir_of<my::of_elements>) == "");
-    c.given.pop_back(), c.given.back().integer = 1 << 28;
-    c.given.push_back(by_hand::view("first", attune::tensor(first, {1})));
-    CHECK_THAT(c.made(attune::dsl::ir_of<my::of_elements>), refused("q_idx * w", 9LL << 28));
-    c.given.pop_back();
-    c.given.push_back(by_hand::view("small", attune::tensor(small, {1})));
-    c.given[3].integer = 8421504;
-    CHECK(c.made(attune::dsl::ir_of<my::of_bytes>) == "");
-    c.given[3].integer = 8421505;
-    CHECK_THAT(c.made(attune::dsl::ir_of<my::of_bytes>), refused("small(b) * w", 255LL * 8421505));
+    std::uint8_t small[1]{}, byte[1]{};
+    const auto wide = [&](std::int64_t w) {
+        long_call c(10, 10);
+        c.number(w), c.given.push_back(by_hand::view("first", attune::tensor(first, {1})));
+        c.given.push_back(by_hand::view("bytes", attune::tensor(byte, {most}, {0})));
+        return c.made(attune::dsl::ir_of<my::read_at<my::of_elements>>);
+    };
+    CHECK_THAT(wide(1), !ContainsSubstring("integers of 32 bits"));
+    CHECK_THAT(wide(1 << 28), refused("q_idx * w", 9LL << 28));
+    const auto narrow = [&](std::int64_t w) {
+        long_call c(10, 10);
+        c.number(w), c.given.push_back(by_hand::view("small", attune::tensor(small, {1})));
+        c.given.push_back(by_hand::view("bytes", attune::tensor(byte, {most}, {0})));
+        return c.made(attune::dsl::ir_of<my::read_at<my::of_bytes>>);
+    };
+    CHECK_THAT(narrow(8421504), !ContainsSubstring("integers of 32 bits"));
+    CHECK_THAT(narrow(8421505), refused("small(b) * w", 255LL * 8421505));
 }
 
 TEST_CASE("a flat tensor that is one element too short is found by a checked call") {

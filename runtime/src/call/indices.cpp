@@ -75,6 +75,7 @@ private:
     using reach = std::uint8_t;
     static constexpr reach read = 1, always = 2;  // its value is: in some branch; whatever conditions say
     static constexpr reach chosen = 4;            // it is 0 where some condition says so
+    static constexpr reach place = 8;             // an integer that some index is made of
 
     /// What is known of all nodes, made when the first index asks.
     void analyse() {
@@ -92,6 +93,7 @@ private:
         for (std::size_t n = 0; n < count; ++n) ranges_[n] = range_of(call_, static_cast<int>(n), ranges_.first(n));
         mark_reached();
         mark_chosen();
+        mark_places();
     }
 
     /// Whether a sum of lengths and constants, each doubled by each addition, may leave 32 bits: of most graphs it may
@@ -117,11 +119,12 @@ private:
         return widest + additions > 31;
     }
 
-    /// Kernels compute integers in 32 bits, and may move terms across comparisons.
+    /// An index that leaves 32 bits would wrap around and read another element. Integers that say no place wrap around
+    /// in every kernel, as the language has it.
     void check_overflows() {
         analyse();
         for (std::size_t at = 0; at < ranges_.size(); ++at) {
-            if (call_.node(static_cast<int>(at)).kind != kind::integer || !ranges_[at].overflows()) continue;
+            if ((reached_[at] & place) == 0 || !ranges_[at].overflows()) continue;
             const bool above = ranges_[at].highest > number_range::most && ranges_[at].highest < number_range::known;
             constexpr variation_bits of_positions = of_batch | of_head | of_query | of_key | of_channel;
             const bool varies = (varies_[at] & (of_positions | ~(of_bound - 1))) != 0;
@@ -132,6 +135,20 @@ private:
                  varies ? "an index for each axis of a table, reals (as_real) where no index is meant, or fewer "
                           "positions a call"
                         : "smaller numbers");
+        }
+    }
+
+    /// The indices of loads and deposits, and the integers that these are made of.
+    void mark_places() {
+        for (std::size_t at = reached_.size(); at-- > 0;) {
+            const instruction& n = call_.node(static_cast<int>(at));
+            const bool reads = n.op == operation::load || n.op == operation::deposit,
+                       computes = n.kind == kind::integer && (reached_[at] & place) != 0;
+            for (std::size_t i = 0; i < n.argument_count; ++i) {
+                const auto argument = static_cast<std::size_t>(n.arguments[i]);
+                if (call_.node(n.arguments[i]).kind == kind::integer && ((reads && i > 0) || (computes && !reads)))
+                    reached_[argument] |= place;
+            }
         }
     }
 
