@@ -102,8 +102,8 @@ std::string name_of(const std::type_info& type) {
     return last == whole.npos ? whole : whole.substr(last + 2);
 }
 
-/// A copy of the pipeline that reports the statement before the first pass and after every pass. The original still owns
-/// the passes.
+/// A copy of the pipeline that reports the statement before the first pass and after every pass. The original still
+/// owns the passes.
 Pipeline observed(Pipeline all, const pass_observer& observer) {
     Pipeline result(all.outputs());
     result.add_custom_lowering_pass(new told_to("halide", observer));

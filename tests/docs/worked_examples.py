@@ -74,7 +74,7 @@ def check_patches(options):
         changed = copy.apply(patches[0])
         if title == "Add an operation":
             # Only named so far.
-            for file in ("generators/src/expr/functions.cpp", "generators/src/block_mask/ranges.cpp", "generators/reference/src/pointwise.cpp"):
+            for file in ("generators/src/expr/functions.cpp", "generators/src/block_mask/function_ranges.cpp", "generators/reference/src/pointwise.cpp"):
                 done = copy.compile(file, options.build)
                 expect(done.returncode != 0 and "an operation is left out" in done.stdout, f"expected {file} not to compile without the new operation\n{done.stdout}")
         for patch in patches[1:]:

@@ -1,5 +1,5 @@
-// Integers have 32 bits. A call whose lengths and numbers make an index leave them is refused, with the formula; none is
-// refused whose indices stay within, and integers that say no place wrap around.
+// Integers have 32 bits. A call whose lengths and numbers make an index leave them is refused, with the formula; none
+// is refused whose indices stay within, and integers that say no place wrap around.
 #include "by_hand.hpp"
 #include "index_call.hpp"
 
@@ -120,8 +120,7 @@ TEST_CASE("an index that leaves 32 bits is refused whatever makes it; an integer
         {both<my::hashed>(), 100, 100, 1, nullptr},
         {both<my::hashed>(), 44300, 100, 1, nullptr},
         {both<my::hashed>(), 44490, 100, 1, "q_idx * 48271", 44489LL * 48271},
-        {both<my::hashed>(), 40000, 30000, 1, "q_idx * 48271 + kv_idx * 69621",
-         39999LL * 48271 + 29999LL * 69621},
+        {both<my::hashed>(), 40000, 30000, 1, "q_idx * 48271 + kv_idx * 69621", 39999LL * 48271 + 29999LL * 69621},
         {both<my::shuffled>(), 10, 1 << 20, 1, nullptr},  // bits that are shifted out are lost
         {both<my::added>(), 10, 10, most - 9, nullptr},
         {both<my::added>(), 10, 10, most - 8, "q_idx + w", most + 1},
@@ -148,7 +147,8 @@ TEST_CASE("an index that leaves 32 bits is refused whatever makes it; an integer
     for (const row& each : rows) {
         long_call c(each.queries, each.keys);
         c.number(each.number);
-        INFO(each.uses.read_at.text << ", " << each.queries << " queries, " << each.keys << " keys, w = " << each.number);
+        INFO(each.uses.read_at.text << ", " << each.queries << " queries, " << each.keys
+                                    << " keys, w = " << each.number);
         CHECK_THAT(c.made(each.uses.compared), !ContainsSubstring("integers of 32 bits"));
         c.given.push_back(by_hand::view("bytes", attune::tensor(byte, {most}, {0})));
         if (each.formula)

@@ -25,9 +25,16 @@ std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, st
     plan core;
     for (const output_declaration& output : graph.outputs)
         core.outputs.push_back(graph.nodes[static_cast<std::size_t>(output.node)].kind);
-    return std::make_shared<const graph_facts>(
-        graph_facts{graph, std::move(depends), std::move(core), {}, {}, std::nullopt, of_query_heads(graph),
-                    magnitudes(graph), wrapping_of(graph), makers_of_infinity(graph)});
+    return std::make_shared<const graph_facts>(graph_facts{graph,
+                                                           std::move(depends),
+                                                           std::move(core),
+                                                           {},
+                                                           {},
+                                                           std::nullopt,
+                                                           of_query_heads(graph),
+                                                           magnitudes(graph),
+                                                           wrapping_of(graph),
+                                                           makers_of_infinity(graph)});
 }
 
 }  // namespace

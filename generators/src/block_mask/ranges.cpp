@@ -315,8 +315,8 @@ interval tile_mask::enumerate(int number, const sides& in) {
         lower = choose_whole(is_nan, far, value), upper = choose_whole(is_nan, -far, value);
         nan = !few || is_set(maximum(each_place, byte(is_nan), "any_nan"));
     }
-    interval result{select(few, minimum(each_place, lower, "least"), -far), select(few, maximum(each_place, upper, "most"), far),
-                    never(), nan};
+    interval result{select(few, minimum(each_place, lower, "least"), -far),
+                    select(few, maximum(each_place, upper, "most"), far), never(), nan};
     if (x.masked.defined())
         result.masked = {!few || maximum(each_place, byte(x.masked), "any_hidden") == one,
                          few && minimum(each_place, byte(x.masked), "all_hidden") != none};

@@ -64,8 +64,8 @@ recurrent_chunk::recurrent_chunk(const kernel_request& request)
     const bool of_key_heads =
         has_states_of_key_heads(request.graph(), static_cast<std::int16_t>(recurrence_of(request.graph())));
     place_.group = of_key_heads ? max(inputs_.heads / max(inputs_.key_heads, 1), 1) : Expr(1);
-    place_.before.dim(0).set_bounds(0, size_.value_depth).set_stride(1);
-    place_.before.dim(1).set_bounds(0, size_.depth);
+    place_.state_before.dim(0).set_bounds(0, size_.value_depth).set_stride(1);
+    place_.state_before.dim(1).set_bounds(0, size_.depth);
     find_readers();
     keep_numbers();
     define_keys();
@@ -81,14 +81,14 @@ recurrent_chunk::recurrent_chunk(const kernel_request& request)
 
 std::vector<Argument> recurrent_chunk::arguments() const {
     std::vector<Argument> all = inputs_.arguments();
-    all.insert(all.end(), {place_.batch, place_.head, place_.first_token, place_.before});
+    all.insert(all.end(), {place_.at_batch, place_.at_state_head, place_.first_token, place_.state_before});
     return all;
 }
 
 /// A token of the chunk, and a head of the group: tokens beyond the last are read as the last.
 place recurrent_chunk::at(const Expr& i, const Expr& g, const Expr& channel) const {
-    place where{.b = place_.batch,
-                .h = place_.head * place_.group + g,
+    place where{.b = place_.at_batch,
+                .h = place_.at_state_head * place_.group + g,
                 .q = clamp(place_.first_token + i, 0, max(inputs_.query_length, 1) - 1),
                 .k = 0,
                 .key_limit = 0};
@@ -119,19 +119,19 @@ void recurrent_chunk::find_readers() {
 void recurrent_chunk::keep_sum(int n) {
     const instruction& it = node(n);
     const int lanes = std::gcd(size_.depth, cut_.lanes);
-    RDom each(0, size_.depth / lanes, "each_channel"), lane(0, lanes, "lane");
+    RDom each_channel(0, size_.depth / lanes, "each_channel"), lane(0, lanes, "lane");
     Var u("u");
     const auto& [i, g] = std::pair(x_.i, x_.g);
     place where = at(i, g, 0);
-    where.indices[static_cast<int>(node(it.arguments[0]).integer)] = each * lanes + u;
+    where.indices[static_cast<int>(node(it.arguments[0]).integer)] = each_channel * lanes + u;
     // Algorithm
-    Func partial("partial_sum"), sum("row_sum");
-    partial(u, i, g) = 0.0f;
-    partial(u, i, g) += pointwise(request_, inputs_, where)(it.arguments[2]).value;
-    sum(i, g) = 0.0f;
-    sum(i, g) += partial(lane, i, g);
-    sums_.push_back({partial, sum, each.x, u, lanes});
-    kept_[n] = {sum, Func()};
+    Func partial_sum("partial_sum"), sum_of_row("sum_of_row");
+    partial_sum(u, i, g) = 0.0f;
+    partial_sum(u, i, g) += pointwise(request_, inputs_, where)(it.arguments[2]).value;
+    sum_of_row(i, g) = 0.0f;
+    sum_of_row(i, g) += partial_sum(lane, i, g);
+    sums_.push_back({partial_sum, sum_of_row, each_channel.x, u, lanes});
+    kept_[n] = {sum_of_row, Func()};
 }
 
 /// Numbers of a token that all channels of its rows share are made once, sums over channels before what they are in.
@@ -156,10 +156,10 @@ void recurrent_chunk::keep_numbers() {
     for (const int n : hoistable(graph, depends, roots, known)) {
         const quantity made = evaluate(n, at(x_.i, x_.g, 0));
         // Algorithm
-        Func value("number"), masked;
-        value(x_.i, x_.g) = made.value;
+        Func number("number"), masked;
+        number(x_.i, x_.g) = made.value;
         if (made.masked.defined()) masked = Func("number_masked"), masked(x_.i, x_.g) = made.masked;
-        numbers[n] = {value, masked};
+        numbers[n] = {number, masked};
     }
     kept_.merge(numbers);
 }
@@ -198,13 +198,13 @@ void recurrent_chunk::define_keys() {
     stacked(system_.keys, of_.key, of_.second_key);
     if (size_.erases) stacked(system_.reads, of_.read, of_.second_read);
 
-    place where{.b = place_.batch, .h = place_.head * place_.group, .q = 0, .k = 0, .key_limit = 0};
+    place where{.b = place_.at_batch, .h = place_.at_state_head * place_.group, .q = 0, .k = 0, .key_limit = 0};
     where.d = x_.d;
     const graph_ir& graph = request_.graph();
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
         if (graph.nodes[n].op == operation::value_idx) where.known[static_cast<int>(n)] = {x_.e, {}};
     system_.copies_state = !is(of_.initial, 0) && !is_a_state_as_passed(graph, of_.initial);
-    const Expr before = place_.before(x_.e, x_.d);
+    const Expr before = place_.state_before(x_.e, x_.d);
     system_.state(x_.e, x_.d) =
         system_.copies_state
             ? select(place_.first_token == 0, pointwise(request_, inputs_, where)(of_.initial).value, before)
@@ -223,19 +223,20 @@ void recurrent_chunk::define_decay_of_tokens() {
     if (decay_.of_sums) {
         const quantity log = evaluate(decay.arguments[0], at(i, 0, 0));
         const Expr bounded = max(log.value, most_negative_log);
-        decay_.logs(i) = cast<double>(
+        decay_.log_decays(i) = cast<double>(
             select(is_there(i), log.masked.defined() ? select(log.masked, most_negative_log, bounded) : bounded, 0.0f));
-        if (last > 0) decay_.logs(later) = decay_.logs(later - 1) + decay_.logs(later);
-        decay_.running(i) = exponential(cast<float>(decay_.logs(i)));
-        decay_.between(j, i) = select(j <= i, exponential(cast<float>(decay_.logs(i) - decay_.logs(min(j, i)))), 0.0f);
+        if (last > 0) decay_.log_decays(later) = decay_.log_decays(later - 1) + decay_.log_decays(later);
+        decay_.running_decay(i) = exponential(cast<float>(decay_.log_decays(i)));
+        decay_.decay_between(j, i) =
+            select(j <= i, exponential(cast<float>(decay_.log_decays(i) - decay_.log_decays(min(j, i)))), 0.0f);
         return;
     }
-    decay_.each(i) = select(is_there(i), evaluate(of_.decay, at(i, 0, 0)).value, 1.0f);
-    decay_.between(j, i) = select(j == i, 1.0f, 0.0f);
+    decay_.decays(i) = select(is_there(i), evaluate(of_.decay, at(i, 0, 0)).value, 1.0f);
+    decay_.decay_between(j, i) = select(j == i, 1.0f, 0.0f);
     if (last > 0)
-        decay_.between(j, later) =
-            select(j < later, decay_.between(j, later - 1) * decay_.each(later), decay_.between(j, later));
-    decay_.running(i) = decay_.each(0) * decay_.between(0, i);
+        decay_.decay_between(j, later) = select(j < later, decay_.decay_between(j, later - 1) * decay_.decays(later),
+                                                decay_.decay_between(j, later));
+    decay_.running_decay(i) = decay_.decays(0) * decay_.decay_between(0, i);
 }
 
 /// A number for each channel: keys fade as tokens go by, as products, so that no factor is above 1.
@@ -245,18 +246,18 @@ void recurrent_chunk::define_decay_of_channels() {
     RDom later(1, std::max(last, 1), "later");
     const quantity decay = evaluate(of_.decay, at(i, 0, d));
     const Expr value = decay.masked.defined() ? select(decay.masked, 0.0f, decay.value) : decay.value;
-    decay_.each(d, i) = select(is_there(i), value, 1.0f);
-    decay_.running(d, i) = decay_.each(d, i);
-    decay_.fading(m, d, i) = select(token_of(m) == i, system_.keys(d, m), 0.0f);
+    decay_.decays(d, i) = select(is_there(i), value, 1.0f);
+    decay_.running_decay(d, i) = decay_.decays(d, i);
+    decay_.fading_keys(m, d, i) = select(token_of(m) == i, system_.keys(d, m), 0.0f);
     if (last == 0) return;
-    decay_.running(d, later) = decay_.running(d, later) * decay_.running(d, later - 1);
-    decay_.fading(m, d, later) += decay_.fading(m, d, later - 1) * decay_.each(d, later);
+    decay_.running_decay(d, later) = decay_.running_decay(d, later) * decay_.running_decay(d, later - 1);
+    decay_.fading_keys(m, d, later) += decay_.fading_keys(m, d, later - 1) * decay_.decays(d, later);
 }
 
 Expr recurrent_chunk::decay_from(const Expr& j, const Expr& i) const {
-    return is(of_.decay, 1) ? select(j <= i, 1.0f, 0.0f) : decay_.between(j, i);
+    return is(of_.decay, 1) ? select(j <= i, 1.0f, 0.0f) : decay_.decay_between(j, i);
 }
-Expr recurrent_chunk::decay_to(const Expr& i) const { return is(of_.decay, 1) ? Expr(1.0f) : decay_.running(i); }
+Expr recurrent_chunk::decay_to(const Expr& i) const { return is(of_.decay, 1) ? Expr(1.0f) : decay_.running_decay(i); }
 
 /// U: what each row writes, less what it erases and what the second pair reads.
 void recurrent_chunk::define_written() {
@@ -265,7 +266,7 @@ void recurrent_chunk::define_written() {
     const Func values = row(of_.value, "values", true);
     const Expr t = token_of(m), second = is_of_second(m), before = max(t - 1, 0);
     RDom channel(0, size_.depth, "channel");
-    if (!size_.by_channel) system_.transposed(m, d) = system_.keys(d, m);
+    if (!size_.by_channel) system_.keys_transposed(m, d) = system_.keys(d, m);
     const Expr own = size_.pairs == 1 ? values(e, m) : select(second, 0.0f, values(e, t));
     if (!size_.erases) {
         system_.written(e, m) = own;
@@ -277,19 +278,19 @@ void recurrent_chunk::define_written() {
         const auto of_token = [&](const Expr& with, const Expr& without) {
             return size_.pairs == 1 ? with : select(second, without, with);
         };
-        Func decayed("reads_decayed"), scores("scores");
+        Func reads_decayed("reads_decayed"), scores("scores");
         Var n("n");  // an earlier row
         if (size_.by_channel) {
-            const Expr at_first = select(t == 0, 1.0f, decay_.running(d, before));
-            decayed(d, m) = system_.reads(d, m) * of_token(decay_.running(d, t), at_first);
-            stages_.push_back({decayed, d, size_.depth});
-            scores =
-                multiply("scores", read * decay_.fading(n, channel, of_token(t, before)), channel, {n, m}, rows, rows);
+            const Expr at_first = select(t == 0, 1.0f, decay_.running_decay(d, before));
+            reads_decayed(d, m) = system_.reads(d, m) * of_token(decay_.running_decay(d, t), at_first);
+            stages_.push_back({reads_decayed, d, size_.depth});
+            scores = multiply("scores", read * decay_.fading_keys(n, channel, of_token(t, before)), channel, {n, m},
+                              rows, rows);
         } else {
-            decayed = system_.reads;
-            scores = multiply("scores", read * system_.transposed(n, channel), channel, {n, m}, rows, rows);
+            reads_decayed = system_.reads;
+            scores = multiply("scores", read * system_.keys_transposed(n, channel), channel, {n, m}, rows, rows);
         }
-        const Func of_state = multiply("reads_of_state", decayed(channel, m) * system_.state(e, channel), channel,
+        const Func of_state = multiply("reads_of_state", reads_decayed(channel, m) * system_.state(e, channel), channel,
                                        {e, m}, size_.value_depth, rows);
         Expr pair = scores(n, m), from_state = of_state(e, m);
         if (!size_.by_channel) {
@@ -308,7 +309,7 @@ void recurrent_chunk::define_written() {
             sum += system_.lower(solved.x * block + u, solved.y) * system_.written(e, solved.x * block + u);
         system_.written(e, solved.y) -= sum;
     }
-    system_.faded(d, m) = size_.by_channel ? decay_.fading(m, d, last) : system_.keys(d, m) * decay_from(t, last);
+    system_.faded(d, m) = size_.by_channel ? decay_.fading_keys(m, d, last) : system_.keys(d, m) * decay_from(t, last);
     stages_.push_back({system_.faded, d, size_.depth});
 }
 
@@ -325,9 +326,9 @@ void recurrent_chunk::define_state_after() {
              size_.value_depth, size_.depth);
     products_.back().result = after;
     // The state after may lie where the one before does: what reads that one is done first.
-    after(e, d) =
-        ((size_.by_channel ? Expr(decay_.running(d, last)) : decay_to(last)) + system_.order()) * system_.state(e, d) +
-        products_.back().sums(e, d);
+    after(e, d) = ((size_.by_channel ? Expr(decay_.running_decay(d, last)) : decay_to(last)) + system_.order()) *
+                      system_.state(e, d) +
+                  products_.back().sums(e, d);
 }
 
 void recurrent_chunk::define_reader(reader& each) {
@@ -335,33 +336,35 @@ void recurrent_chunk::define_reader(reader& each) {
     const int rows = size_.rows();
     RDom channel(0, size_.depth, "channel"), row_of_chunk(0, rows, "row_of_chunk");
     const Expr before = max(i - 1, 0), t = token_of(m), at_first = i == 0, seen = each.before ? t < i : t <= i;
-    each.q(d, i, g) = select(is_there(i), evaluate(each.row, at(i, g, d)).value, 0.0f);
-    stages_.push_back({each.q, d, size_.depth});
+    each.q_rows(d, i, g) = select(is_there(i), evaluate(each.row, at(i, g, d)).value, 0.0f);
+    stages_.push_back({each.q_rows, d, size_.depth});
     const auto decayed = [&](const Expr& with, const Expr& without) {
         return each.before ? select(at_first, 1.0f, without) : with;
     };
     Func scores;
     if (size_.by_channel) {
-        each.decayed(d, i, g) = each.q(d, i, g) * decayed(decay_.running(d, i), decay_.running(d, before));
-        stages_.push_back({each.decayed, d, size_.depth});
-        scores = multiply("scores_of_q", each.q(channel, i, g) * decay_.fading(m, channel, each.before ? before : i),
+        each.q_decayed(d, i, g) =
+            each.q_rows(d, i, g) * decayed(decay_.running_decay(d, i), decay_.running_decay(d, before));
+        stages_.push_back({each.q_decayed, d, size_.depth});
+        scores = multiply("scores_of_q",
+                          each.q_rows(channel, i, g) * decay_.fading_keys(m, channel, each.before ? before : i),
                           channel, {m, i, g}, rows, size_.tokens);
         each.weights(m, i, g) = select(seen, scores(m, i, g), 0.0f);
     } else {
-        each.decayed = each.q;
-        scores = multiply("scores_of_q", each.q(channel, i, g) * system_.transposed(m, channel), channel, {m, i, g},
-                          rows, size_.tokens);
+        each.q_decayed = each.q_rows;
+        scores = multiply("scores_of_q", each.q_rows(channel, i, g) * system_.keys_transposed(m, channel), channel,
+                          {m, i, g}, rows, size_.tokens);
         each.weights(m, i, g) = select(seen, scores(m, i, g) * decay_from(t, each.before ? before : Expr(i)), 0.0f);
     }
     stages_.push_back({each.weights, m, rows});
-    each.of_state = multiply("q_of_state", each.decayed(channel, i, g) * system_.state(e, channel), channel, {e, i, g},
-                             size_.value_depth, size_.tokens);
+    each.of_state = multiply("q_of_state", each.q_decayed(channel, i, g) * system_.state(e, channel), channel,
+                             {e, i, g}, size_.value_depth, size_.tokens);
     multiply("rows_read", system_.written(e, row_of_chunk) * each.weights(row_of_chunk, i, g), row_of_chunk, {e, i, g},
              size_.value_depth, size_.tokens);
-    products_.back().result = each.made;
+    products_.back().result = each.rows_read;
     const Expr of_state = each.of_state(e, i, g);
-    each.made(e, i, g) = (size_.by_channel ? of_state : decayed(decay_to(i), decay_to(before)) * of_state) +
-                         products_.back().sums(e, i, g);
+    each.rows_read(e, i, g) = (size_.by_channel ? of_state : decayed(decay_to(i), decay_to(before)) * of_state) +
+                              products_.back().sums(e, i, g);
 }
 
 void recurrent_chunk::define_outputs() {
@@ -374,10 +377,10 @@ void recurrent_chunk::define_outputs() {
             throw std::runtime_error("a recurrence's kernel makes outputs and the last state; `" +
                                      std::string(output.name) +
                                      "` is something else, which has no kernel yet: name it in a graph of its own");
-        const Expr i = q - place_.first_token, g = h - place_.head * place_.group;
+        const Expr i = q - place_.first_token, g = h - place_.at_state_head * place_.group;
         place where = at(i, g, x_.d);
         where.q = q;
-        for (reader& each : readers_) where.known[each.node] = {each.made(x_.d, i, g), {}};
+        for (reader& each : readers_) where.known[each.node] = {each.rows_read(x_.d, i, g), {}};
         Func& made = all.emplace_back("output_" + std::string(output.name));
         made(x_.d, q, h, b) = evaluate(output.node, where).value;
     }

@@ -40,7 +40,8 @@ private:
     struct reader {
         int node, row;
         bool before;
-        Halide::Func q{"q_rows"}, decayed{"q_decayed"}, weights{"weights"}, of_state{"of_state"}, made{"rows_read"};
+        Halide::Func q_rows{"q_rows"}, q_decayed{"q_decayed"}, weights{"weights"}, of_state{"of_state"},
+            rows_read{"rows_read"};
     };
     /// A product of matrices: sums over `along` for each x and y, and for each head of a group.
     struct product {
@@ -69,17 +70,17 @@ private:
     };
     /// Which chunk of which state.
     struct chunk_place {
-        Halide::Param<int> batch{"at_batch"}, head{"at_state_head"}, first_token{"first_token"};
-        Halide::ImageParam before{Halide::Float(32), 2, "state_before"};
+        Halide::Param<int> at_batch{"at_batch"}, at_state_head{"at_state_head"}, first_token{"first_token"};
+        Halide::ImageParam state_before{Halide::Float(32), 2, "state_before"};
         Halide::Expr group;
     };
     struct decay_stages {
-        Halide::Func logs{"log_decays"}, each{"decays"}, running{"running_decay"}, between{"decay_between"},
-            fading{"fading_keys"};
+        Halide::Func log_decays{"log_decays"}, decays{"decays"}, running_decay{"running_decay"},
+            decay_between{"decay_between"}, fading_keys{"fading_keys"};
         bool of_sums = false;  ///< a number a token, as exponentials of sums
     };
     struct system_stages {
-        Halide::Func state{"state"}, keys{"keys"}, transposed{"keys_transposed"}, reads{"reads"}, lower{"lower"},
+        Halide::Func state{"state"}, keys{"keys"}, keys_transposed{"keys_transposed"}, reads{"reads"}, lower{"lower"},
             written{"written"}, faded{"faded"}, order{"order"};
         bool copies_state = false;
     };

@@ -50,8 +50,8 @@ void recurrent_chunk::schedule_product(const product& each) const {
 
 void recurrent_chunk::schedule_decay() const {
     const int tokens = lanes_along(size_.tokens), channels = lanes_along(size_.depth), rows = lanes_along(size_.rows());
-    Func logs = decay_.logs, each = decay_.each, running = decay_.running, between = decay_.between,
-         fading = decay_.fading;
+    Func logs = decay_.log_decays, each = decay_.decays, running = decay_.running_decay, between = decay_.decay_between,
+         fading = decay_.fading_keys;
 
     // Schedule
     if (logs.defined()) logs.compute_root().bound(x_.i, 0, size_.tokens);
@@ -81,7 +81,7 @@ void recurrent_chunk::schedule_system() const {
     const int across = lanes_along(size_.rows()), channels = part_of(size_.depth, 16),
               lanes = lanes_along(size_.value_depth), vectors = part_of(size_.value_depth / lanes, 4);
     Var mo("mo"), dou("dou"), mi("mi"), di("di"), eo("eo"), ei("ei"), ev("ev");
-    Func transposed = system_.transposed, written = system_.written, state = system_.state, order = system_.order;
+    Func transposed = system_.keys_transposed, written = system_.written, state = system_.state, order = system_.order;
 
     // Schedule
     if (transposed.defined())

@@ -139,7 +139,9 @@ void tensor_loops::schedule_state(const LoopLevel& task) {
         .unroll(s.mt)
         .never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     of_threads(update);
-    s.parts.visits_of_block.compute_at(LoopLevel(s.state, decided)).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1);
+    s.parts.visits_of_block.compute_at(LoopLevel(s.state, decided))
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(f_.qt, 1);
     one_a_thread(s.parts.visits_of_block, f_.kb, decided_at_once);
     schedule_queries(task);
     schedule_keys(LoopLevel(s.state, visited));

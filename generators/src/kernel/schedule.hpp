@@ -122,8 +122,8 @@ struct cpu_recurrence {
     bool operator==(const cpu_recurrence&) const = default;
 };
 
-using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode,
-                              gpu_tensor_prefill>;
+using schedule =
+    std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode, gpu_tensor_prefill>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {

@@ -156,7 +156,7 @@ struct sweep_plan {
 
 /// A chunk of tokens of a recurrence: products of rows with each other and with the state, and what adds to the state.
 struct chunk_plan {
-    block_grid grid{};  ///< no pairs are skipped
+    block_grid grid{};                ///< no pairs are skipped
     int tokens{}, rows{}, vectors{};  ///< of a chunk; of a product in registers: its rows, and the vectors of a row
     bool solves{};                    ///< what tokens write depends on each other
     bool by_channels{};               ///< decays differ along the channels

@@ -229,12 +229,8 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
     pass.scores.how = how;
     pass.scores.queries = 16 * cut.tiles, pass.scores.keys = cut.key_block, pass.scores.unroll = request.depths.depth;
     const int accumulators = request.depths.value_depth / 4;  // of a row in a thread
-    pass.values = value_plan{.how = how,
-                             .vector = 1,
-                             .channels = accumulators,
-                             .keys = 16,
-                             .chunk = accumulators,
-                             .of_whole_block = true};
+    pass.values = value_plan{
+        .how = how, .vector = 1, .channels = accumulators, .keys = 16, .chunk = accumulators, .of_whole_block = true};
     pass.row = row_of(core, accumulators);
     return pass;
 }

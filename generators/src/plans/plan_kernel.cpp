@@ -189,7 +189,8 @@ maker maker_of(kind output, bool of_chunk) {
 void add_outputs(kernel_plan& made, const kernel_request& request) {
     const plan& core = request.core();
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        made.outputs.push_back({request.graph().outputs[i].node, maker_of(core.outputs[i], is_for_recurrence(request.schedule))});
+        made.outputs.push_back(
+            {request.graph().outputs[i].node, maker_of(core.outputs[i], is_for_recurrence(request.schedule))});
     int values = 0;
     for (const maker part : {maker::rows, maker::pairs, maker::head_means, maker::columns, maker::tokens,
                              maker::precomputed, maker::sweep, maker::chunk}) {

@@ -112,7 +112,7 @@ void tensor_state::define_rows() {
 void tensor_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    channels = RDom(0, f_.depth() / 16, "step");
+    channels = RDom(0, f_.depth() / 16, "channels");
     std::vector<Expr> a, b;
     for (int n = 0; n < 4; ++n) a.push_back(query_reads(n, channels, gi, ti, mt, w, f_.qt, f_.h, f_.b));
     for (int n = 0; n < 2; ++n) b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));

@@ -99,7 +99,8 @@ void simpler_kernel(list& to) {
             it.shape.depth = depth, it.shape.value_depth = value_depth;
             std::visit(
                 [depth](auto& cut) {
-                    while (depth % cut.depth_unroll != 0) cut.depth_unroll /= 2;
+                    if constexpr (requires { cut.depth_unroll; })
+                        while (depth % cut.depth_unroll != 0) cut.depth_unroll /= 2;
                 },
                 it.cut);
             if (is_for_gradient(it.cut)) it.cut = usual_schedule(it);  // its sums are as wide as the depths

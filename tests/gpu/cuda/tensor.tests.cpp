@@ -1,6 +1,7 @@
 // Kernels whose products tensor cores make, against the reference in double precision on the rounded inputs; and calls
 // that they do not take.
 #include "tensor.hpp"
+#include "../../support/workload_values.hpp"
 #include "tensor_halves.hpp"
 
 #include <attune/reference.hpp>
@@ -17,6 +18,8 @@
 
 using namespace attune;
 using Catch::Matchers::ContainsSubstring;
+using support::outputs_untouched;
+using support::scale_by;
 using support::shape;
 using support::workload;
 
@@ -30,7 +33,7 @@ workload call_of(const graph_ir& graph, const shape& of, element_type element,
                  const std::vector<std::int32_t>& lengths = {}) {
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)
-        if (input.name == "slopes") call.scale_by("slopes", 0.05f);  // scores of some tens
+        if (input.name == "slopes") scale_by(call, "slopes", 0.05f);  // scores of some tens
     if (!lengths.empty()) call.set_lengths(lengths);
     for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element);
     return call;
@@ -54,7 +57,7 @@ void check(const shape& of, element_type element, const std::vector<std::int32_t
         INFO(of.text() << " " << output.name);
         CHECK(call.largest_error(expected, output.name) < (output.name == "out" ? tolerance(element) : 3e-5));
     }
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
 }
 
 /// At the edges of tiles, warps and blocks of threads; fewer keys than a tile has; none at all.

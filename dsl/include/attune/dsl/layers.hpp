@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/dsl/aliases.hpp>
 #include <attune/dsl/embeddings.hpp>
 #include <attune/dsl/sequences.hpp>
 

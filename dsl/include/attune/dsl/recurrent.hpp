@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/dsl/enter.hpp>
 #include <attune/dsl/row_formulas.hpp>
 #include <attune/dsl/step.hpp>
 #include <attune/ir/recurrence.hpp>
