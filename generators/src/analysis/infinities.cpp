@@ -79,14 +79,31 @@ bool may_make_infinity(const graph_ir& graph, const std::vector<double>& least, 
     return node.op == operation::subtract && is_passed_real(argument(1));
 }
 
+/// What scores and weights are made of. A number of a query's, key's or value's row, or of an output, hides no pair: it
+/// is what arithmetic makes of it.
+std::vector<bool> under_scores(const graph_ir& graph) {
+    std::vector<bool> reached(graph.nodes.size());
+    for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+        const instruction& node = graph.nodes[n];
+        const bool forms_rows =
+            node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
+        if (node.kind == kind::scores || node.kind == kind::weights) reached[n] = true;
+        if (!reached[n] || forms_rows) continue;
+        for (std::size_t i = 0; i < node.argument_count; ++i)
+            reached[static_cast<std::size_t>(node.arguments[i])] = true;
+    }
+    return reached;
+}
+
 }  // namespace
 
 std::vector<bool> makers_of_infinity(const graph_ir& graph) {
+    const std::vector<bool> counts = under_scores(graph);
     std::vector<double> least;
     std::vector<bool> all;
     for (const instruction& node : graph.nodes) {
         least.push_back(least_of(node, least));
-        all.push_back(may_make_infinity(graph, least, node));
+        all.push_back(counts[all.size()] && may_make_infinity(graph, least, node));
     }
     return all;
 }
