@@ -22,7 +22,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-tuned_kernel kernel(const variant& of, const std::string& depths, const std::string& level) {
+tuned_kernel tuned(const variant& of, const std::string& depths, const std::string& level) {
     return {kernel_of(of, depths, level), shape_bucket::prefill};
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
     for (const char* level : {"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"})
         for (const char* depths : {"32", "64", "80", "128", "256", "128x64"})
             for (const variant& of : {full, causal}) {
-                const tuned_kernel k = kernel(of, depths, level);
+                const tuned_kernel k = tuned(of, depths, level);
                 const std::vector<schedule> space = candidates(k);
                 CAPTURE(level, depths, space.size());
                 CHECK(space.size() >= 300);
@@ -103,7 +103,7 @@ TEST_CASE("a space for gradients holds at least 200 candidates, the default firs
 }
 
 TEST_CASE("register tiles that do not fit the registers are no candidates") {
-    const tuned_kernel k = kernel(full, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(full, "64", "x86-64-v3");
     auto s = std::get<cpu_prefill>(k.kernel.request.schedule);
     CHECK(fits_registers(s, *k.kernel.request.target));
     s.key_tile = 5;  // 3 x 5 sums beside operands, of 16 registers
@@ -111,7 +111,7 @@ TEST_CASE("register tiles that do not fit the registers are no candidates") {
 }
 
 TEST_CASE("estimates are finite and positive, grow with the call, and see a mask") {
-    const tuned_kernel open = kernel(full, "64", "x86-64-v3"), masked = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel open = tuned(full, "64", "x86-64-v3"), masked = tuned(causal, "64", "x86-64-v3");
     const double once = estimated_cycles(open.kernel.request, masking::none, {1, 1, 1, 512, 512}),
                  twice = estimated_cycles(open.kernel.request, masking::none, {1, 2, 2, 512, 512});
     CHECK(once > 0);
@@ -169,7 +169,7 @@ TEST_CASE("rank correlation") {
 }
 
 TEST_CASE("the order of trying is fixed by the seed, holds every candidate once and begins with the model's first") {
-    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     const auto cost = costs_of(k, space);
     const search_state a(space, cost, 1, {}, false), b(space, cost, 1, {}, false), c(space, cost, 2, {}, false);
@@ -182,7 +182,7 @@ TEST_CASE("the order of trying is fixed by the seed, holds every candidate once 
 }
 
 TEST_CASE("a search decides by its log as it did by its times, whatever the last line was when it was killed") {
-    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     const auto cost = costs_of(k, space);
     search_state state(space, cost, 3, {}, false);
@@ -222,7 +222,7 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
 }
 
 TEST_CASE("what a search says of its gain meanwhile is not the product of lucky comparisons") {
-    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     search_state state(space, costs_of(k, space), 3, {}, false);
     double truth = 1;
@@ -236,7 +236,7 @@ TEST_CASE("what a search says of its gain meanwhile is not the product of lucky 
 }
 
 TEST_CASE("the default stays unless the last rounds say that another is faster") {
-    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     const search_state state(space, costs_of(k, space), 1, {}, false);
     final_rounds last{{space[0], space[1], space[2]}, {}};
@@ -251,7 +251,7 @@ TEST_CASE("the default stays unless the last rounds say that another is faster")
 
 TEST_CASE(
     "finalists are timed more often where the machine is noisy, so that what is a few percent faster is still seen") {
-    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const tuned_kernel k = tuned(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     const auto rounds_after = [&](double noise) {
         search_state state(space, costs_of(k, space), 1, {}, false);
