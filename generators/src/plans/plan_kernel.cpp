@@ -110,7 +110,8 @@ chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const recurrence_arguments of =
         arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
-    return {.tokens = cut.block,
+    return {.grid = grid_of(request.schedule, request.facts->hides),
+            .tokens = cut.block,
             .rows = cut.rows,
             .vectors = cut.vectors,
             .solves = of.has_second_pair() || !is_constant(graph.nodes[static_cast<std::size_t>(of.erase)], 0),
