@@ -140,12 +140,12 @@ TEST_CASE("a GPU's file comes back as it was; one that is no GPU's is refused, a
     const tuned_kernel of = kernel_for("cuda");
     database all{gpu("NVIDIA H200"), {}};
     all.put(entry("cuda", 64, another(of)));
-    const std::string text = to_json(all);
+    const std::string text = database_to_json(all);
     const database again = database_from_json(text, "x.json");
     CHECK(again.entries == all.entries);
     CHECK(again.cpu.name == "NVIDIA H200");
     CHECK(again.cpu.id() == "nvidia-h200");
-    CHECK(to_json(again) == text);
+    CHECK(database_to_json(again) == text);
     const auto refuses = [&](const std::string& from, const std::string& to, const std::string& sentence) {
         CAPTURE(from, to);
         std::string changed = text;
