@@ -16,7 +16,7 @@ inline constexpr auto steps = attention(
     x + slopes(h) * kv_idx * (floor(0.01 * x + 1.25) + round(0.01 * x + 1.25) + trunc(0.01 * x + 1.25) + sign(x + 50)));
 /// A function that has a number where its argument is masked, in pairs that another branch sees.
 inline constexpr auto masked_inside =
-    attention(where((q_idx + kv_idx) % 2 == 0, atan(where(causal && kv_idx != 1, x, -inf)), x));
+    attention(where((q_idx + kv_idx) % 2 == 0, atan(where(causal&& kv_idx != 1, x, -inf)), x));
 constexpr auto seen_by_some(std::int64_t rest, expression auto s) {
     return where((q_idx + kv_idx) % 3 != rest, s, -inf);
 }
