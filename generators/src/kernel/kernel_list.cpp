@@ -97,6 +97,13 @@ constexpr chunk_of_calls chunks_of_calls[] = {{16, std::numeric_limits<int>::max
                                               {4, 4, shape_class::decode, "decode4_"},
                                               {1, 1, shape_class::decode, "decode1_"}};
 
+/// The name under which an object exports a kernel; `serves` says which of a graph's kernels it is.
+std::string symbol_of(const variant& each, const kernel_request& request, std::string_view serves) {
+    return fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name), symbol_part(request.types),
+                       request.depths.depth, request.depths.value_depth, symbol_text(request.target->name), serves,
+                       each.graph.fingerprint);
+}
+
 /// The kernels of a recurrence, which is of f32 on CPUs.
 void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build,
                            const std::shared_ptr<const graph_facts>& facts) {
@@ -113,12 +120,7 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
                         element_types{element_type::f32, element_type::f32, element_type::f32, element_type::f32})
                         throw std::runtime_error("a recurrence has kernels of f32 alone yet; try DTYPES f32");
                     request.schedule = default_cpu_recurrence(isa, tokens);
-                    all.push_back(
-                        {&each, request,
-                         fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
-                                     symbol_part(request.types), request.depths.depth, request.depths.value_depth,
-                                     symbol_text(isa.name), serves, each.graph.fingerprint),
-                         1, to_queries});
+                    all.push_back({&each, request, symbol_of(each, request, serves), 1, to_queries});
                 }
     }
 }
@@ -146,12 +148,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 if (repeats_lower_level(request, build)) continue;
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;
-                    all.push_back(
-                        {&each, request,
-                         fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
-                                     symbol_part(request.types), request.depths.depth, request.depths.value_depth,
-                                     symbol_text(isa.name), serves, each.graph.fingerprint),
-                         1, to_queries});
+                    all.push_back({&each, request, symbol_of(each, request, serves), 1, to_queries});
                 };
                 const std::string no_tensor_cores = no_tensor_cores_because(request);
                 if (prefill && no_tensor_cores.empty())
