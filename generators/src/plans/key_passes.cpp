@@ -227,10 +227,16 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
     const warp_fragments how{.of_f16 = request.types.query == element_type::f16};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
-    pass.scores.queries = 16 * cut.tiles, pass.scores.keys = cut.key_block, pass.scores.unroll = request.depths.depth;
-    const int accumulators = request.depths.value_depth / 4;  // of a row in a thread
-    pass.values = value_plan{
-        .how = how, .vector = 1, .channels = accumulators, .keys = 16, .chunk = accumulators, .of_whole_block = true};
+    pass.scores.queries = cut.rows_of_tile * cut.tiles, pass.scores.keys = cut.key_block;
+    pass.scores.unroll = request.depths.depth;
+    constexpr int threads_a_row = 4;
+    const int accumulators = request.depths.value_depth / threads_a_row;
+    pass.values = value_plan{.how = how,
+                             .vector = 1,
+                             .channels = accumulators,
+                             .keys = cut.channels_of_step,
+                             .chunk = accumulators,
+                             .of_whole_block = true};
     pass.row = row_of(core, accumulators);
     return pass;
 }

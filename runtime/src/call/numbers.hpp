@@ -30,8 +30,8 @@ enum : variation_bits {
 inline constexpr int max_bound_indices = dsl::detail::max_indices;
 constexpr variation_bits of_bound_index(std::int64_t index) { return of_bound << index; }
 
-/// Both inclusive, and exact beyond 32 bits: kernels compute in 32, so that a call is refused where a number leaves
-/// them. An end beyond `known` says that nothing is known.
+/// Both inclusive, and exact beyond 32 bits: kernels compute in 32, so a call is refused where an index leaves them. An
+/// end beyond `known` says that nothing is known.
 struct number_range {
     static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
                                   most = std::numeric_limits<std::int32_t>::max(), known = std::int64_t{1} << 61;
