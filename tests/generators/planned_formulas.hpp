@@ -5,6 +5,8 @@
 #include "../kernels/variants.hpp"
 #include "cores_formulas.hpp"
 
+#include <attune/dsl/recurrent.hpp>
+
 /// Formulas whose kernels are planned, beside those of other tests: caches of codes, rows that keys and values share,
 /// what is computed before the attention, stores.
 namespace planned {
@@ -36,6 +38,18 @@ inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_
 inline constexpr auto stored =
     outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
             store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)), out = softmax(q * t(k) * rsqrt(depth)) * v);
+
+inline constexpr auto q_row = input<"q_row", f32>(batch, head, query, depth);
+inline constexpr auto k_row = input<"k_row", f32>(batch, head, query, depth);
+inline constexpr auto v_row = input<"v_row", f32>(batch, head, query, value_depth);
+inline constexpr auto decay = input<"decay", f32>(batch, head, query);
+inline constexpr auto decays = input<"decays", f32>(batch, head, query, depth);
+inline constexpr auto gated_delta = q_row * recurrence([](auto S) {
+                                        const auto kept = decay(b, h, q_idx) * S;
+                                        return kept + t(k_row) * (as_output(v_row(b, h, q_idx, d_idx)) - k_row * kept);
+                                    });
+inline constexpr auto channels_forget =
+    q_row * recurrence([](auto S) { return decays(b, h, q_idx, d_idx) * S + t(k_row) * v_row; });
 
 inline constexpr auto apart = softmax(cores::scores) * v + softmax(cores::other_scores) * cores::v2;
 
