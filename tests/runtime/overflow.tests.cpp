@@ -34,6 +34,7 @@ inline constexpr auto subtracted = kv_idx - q_idx - w;
 inline constexpr auto negated = -w;
 inline constexpr auto magnitude = abs(w) + 0 * kv_idx;
 inline constexpr auto product = q_idx * kv_idx;
+inline constexpr auto squared = w * w + 0 * kv_idx;
 inline constexpr auto of_elements = first(b) + q_idx * w;
 inline constexpr auto of_bytes = small(b) * w;
 inline constexpr auto summed = sum(i, w, kv_idx * 65536);
@@ -134,6 +135,10 @@ TEST_CASE("an index that leaves 32 bits is refused whatever makes it; an integer
         {both<my::magnitude>(), 10, 10, least, "abs(w)", -least},
         {both<my::product>(), 46341, 46341, 0, nullptr},
         {both<my::product>(), 46342, 46342, 0, "q_idx * kv_idx", 46341LL * 46341},
+        {both<my::squared>(), 10, 10, 46340, nullptr},
+        {both<my::squared>(), 10, 10, 46341, "w * w", 46341LL * 46341},
+        {both<my::squared>(), 10, 10, most, "w * w", most * most},
+        {both<my::squared>(), 10, 10, least, "w * w", least * least},
         {both<my::summed>(), 10, 32768, 1, nullptr},
         {both<my::summed>(), 10, 32769, 1, "kv_idx * 65536", 32768LL * 65536},
         {both<my::counted>(), 10, 10, 200, nullptr},

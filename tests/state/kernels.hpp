@@ -27,10 +27,14 @@ inline constexpr auto mamba2_on = mamba2<shared_keys, true>::graph;
 inline constexpr auto rwkv7_on = rwkv7<true>::graph;
 inline constexpr auto rwkv6_on = rwkv6::graph;
 
-/// A first state that is a formula: a slot of a pool, or none for sequences that begin.
+/// A first state that is a formula: a slot of a pool, or none for sequences that begin; and tables over channels.
 inline constexpr auto slot = input<"slot", i32>(batch);
 inline constexpr auto pool = input<"pool", f32>(axis<"slot">, head, depth, value_depth);
-inline constexpr auto from_pool = recurrence(where(slot(b) < 0, 0.0, pool(max(slot(b), 0), h, d_idx, value_idx)),
+inline constexpr auto tilt = input<"tilt", f32>(axis<"pair">);
+inline constexpr auto ramp = input<"ramp", f32>(axis<"step">);
+inline constexpr auto slope = input<"slope", f32>(axis<"channel">);
+inline constexpr auto from_pool = recurrence(where(slot(b) < 0, 0.0, pool(max(slot(b), 0), h, d_idx, value_idx)) +
+                                                 tilt(value_idx / 2) + ramp(d_idx + value_idx) + slope(value_idx),
                                              [](auto S) { return 0.5 * S + t(own::k) * own::v; });
 inline constexpr auto pooled = outputs(out = own::q * from_pool, output<"state_out"> = last(from_pool));
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <random>
 
 using namespace attune;
@@ -262,22 +263,65 @@ TEST_CASE("kv_lengths are refused", "[state]") {
                          MessageMatches(ContainsSubstring("a recurrence has no keys in a cache")));
 }
 
-TEST_CASE("a first state may be a formula", "[state]") {
-    const std::int64_t row[] = {2, 2, 20, 16}, states[] = {3, 2, 16, 16}, after_shape[] = {2, 2, 16, 16}, two[] = {2};
+namespace {
+/// A call whose first state is a formula of a pool and of tables over channels.
+struct pooled_call {
+    const std::vector<std::int64_t> row{2, 2, 20, 16}, states{3, 2, 16, 16}, after_shape{2, 2, 16, 16}, two{2};
     std::vector<float> q = numbers(1280, 1), k = numbers(1280, 2), v = numbers(1280, 3), pool = numbers(1536, 4),
-                       out(1280), after(1024);
+                       tilt = numbers(8, 5), ramp = numbers(31, 6), slope = numbers(16, 7),
+                       out = std::vector<float>(1280), after = std::vector<float>(1024);
     std::vector<std::int32_t> slots{2, -1};
-    const std::vector<detail::named_argument> arguments{named("q", tensor(q.data(), row)),
-                                                        named("k", tensor(k.data(), row)),
-                                                        named("v", tensor(v.data(), row)),
-                                                        named("pool", tensor(pool.data(), states)),
-                                                        named("slot", tensor(slots.data(), two)),
-                                                        named("out", tensor(out.data(), row)),
-                                                        named("state_out", tensor(after.data(), after_shape))};
-    detail::call(detail::table_of<of::pooled>(), arguments, {});
+
+    std::vector<detail::named_argument> arguments(std::int64_t pairs = 8, std::int64_t steps = 31,
+                                                  std::int64_t channels = 16) {
+        return {named("q", tensor(q.data(), row)),           named("k", tensor(k.data(), row)),
+                named("v", tensor(v.data(), row)),           named("pool", tensor(pool.data(), states)),
+                named("slot", tensor(slots.data(), two)),    named("tilt", tensor(tilt.data(), {pairs})),
+                named("ramp", tensor(ramp.data(), {steps})), named("slope", tensor(slope.data(), {channels})),
+                named("out", tensor(out.data(), row)),       named("state_out", tensor(after.data(), after_shape))};
+    }
+    std::string refused(const std::vector<detail::named_argument>& given, const options& how = {}) {
+        try {
+            detail::call(detail::table_of<of::pooled>(), given, how);
+        } catch (const error& e) {
+            return e.what();
+        }
+        return "";
+    }
+};
+}  // namespace
+
+TEST_CASE("a first state may be a formula", "[state]") {
+    pooled_call c;
+    const auto arguments = c.arguments();
+    detail::call(detail::table_of<of::pooled>(), arguments, {.checked = true});
     std::vector<reference::argument> given;
     for (const detail::named_argument& each : arguments) given.push_back({each.name, each.view});
     const reference::results expected = reference::evaluate(dsl::ir_of<of::pooled>, given);
-    CHECK(reference::largest_error(tensor(out.data(), row), expected["out"], expected.rows) < 2e-5);
-    CHECK(reference::largest_error(tensor(after.data(), after_shape), expected["state_out"], expected.rows) < 2e-5);
+    CHECK(reference::largest_error(tensor(c.out.data(), c.row), expected["out"], expected.rows) < 2e-5);
+    CHECK(reference::largest_error(tensor(c.after.data(), c.after_shape), expected["state_out"], expected.rows) < 2e-5);
+}
+
+TEST_CASE("a table of a first state that is shorter than its channels is refused", "[state]") {
+    pooled_call c;
+    CHECK(c.refused(c.arguments(7)) ==
+          "attune: expected value_idx / 2 from 0 to 6, an index along pair of tilt, got 7 at (value_idx 14), the first "
+          "of 2; try a longer tilt, or positions that are in it");
+    CHECK(c.refused(c.arguments(8, 31, 13)) ==
+          "attune: expected value_idx from 0 to 12, an index along channel of slope, got 13 at (value_idx 13), the "
+          "first of 3; try a longer slope, or positions that are in it");
+    CHECK(
+        c.refused(c.arguments(8, 30), {.checked = true}) ==
+        "attune: expected d_idx + value_idx from 0 to 29, an index along step of ramp, got 30 at (d_idx 15, value_idx "
+        "15); try a longer ramp, or positions that are in it");
+}
+
+TEST_CASE("what a first state reads beyond a table of two channels is the table's last element", "[state]") {
+    pooled_call c;
+    std::fill(c.ramp.begin() + 20, c.ramp.end(), c.ramp[19]);
+    REQUIRE(c.refused(c.arguments()).empty());
+    const std::vector<float> expected = c.after;
+    std::fill(c.ramp.begin() + 20, c.ramp.end(), std::numeric_limits<float>::quiet_NaN());
+    REQUIRE(c.refused(c.arguments(8, 20)).empty());
+    CHECK(c.after == expected);
 }

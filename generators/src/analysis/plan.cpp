@@ -267,8 +267,10 @@ bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& 
     for (int n = 0; n <= node; ++n) {
         const instruction& each = graph.nodes[n];
         const bool whole = each.kind == kind::integer || each.kind == kind::condition || each.op == operation::input;
-        const bool of_tensors = each.op == operation::load || family_of(each.op) == family::sums;
-        if (needed[n] && (!whole || of_tensors)) return false;
+        // The value channel of an initial state is one that dependences do not know.
+        const bool of_others =
+            each.op == operation::load || family_of(each.op) == family::sums || each.op == operation::value_idx;
+        if (needed[n] && (!whole || of_others)) return false;
     }
     return true;
 }

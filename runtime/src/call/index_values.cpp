@@ -2,6 +2,7 @@
 #include "call/formula.hpp"
 #include "call/indices.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
 
@@ -159,6 +160,9 @@ private:
                 most = std::max(most, call_.shape[axis_kind::depth]);
             if ((n.op == operation::values || n.op == operation::as_output) && leads_to(n.arguments[0], use_.load))
                 most = std::max(most, call_.shape[axis_kind::value_depth]);
+            for (std::size_t i = 0; n.op == operation::recurrence && i < n.argument_count; ++i)
+                if (n.arguments[i] != arguments_of(n).value && leads_to(n.arguments[i], use_.load))
+                    most = std::max(most, call_.shape[axis_kind::depth]);
         }
         for (const output_declaration& output : call_.graph.outputs)
             if (leads_to(output.node, use_.load)) most = std::max(most, call_.shape[axis_kind::value_depth]);
@@ -169,6 +173,7 @@ private:
         return most > 0 ? most : call_.shape[axis_kind::value_depth];
     }
     std::int64_t extent_of(variation_bits bound) const {
+        if (bound == of_value_channel) return call_.shape[axis_kind::value_depth];
         const instruction& use = call_.node(use_.load);
         if (use.op == operation::deposit) {
             const int extent = extent_of_deposit(call_.graph, use, std::countr_zero(bound / of_bound));
@@ -187,6 +192,7 @@ private:
         if (from <= load) return from == load;
         const instruction& n = call_.node(from);
         if (n.kind == kind::tensor || n.kind == kind::tokens || n.op == operation::as_output) return false;
+        if (n.op == operation::recurrence) return leads_to(arguments_of(n).value, load);
         const auto first = n.arguments.begin() + (n.op == operation::load ? 1 : 0);
         return std::any_of(first, n.arguments.begin() + n.argument_count,
                            [&](std::int16_t each) { return leads_to(each, load); });
@@ -210,7 +216,8 @@ private:
         }
         const variation_bits varies = varies_[static_cast<std::size_t>(use_.index)];
         static constexpr std::pair<variation_bits, std::string_view> positions[] = {
-            {of_batch, "b"}, {of_head, "h"}, {of_query, "q_idx"}, {of_key, "kv_idx"}, {of_channel, "d_idx"}};
+            {of_batch, "b"},    {of_head, "h"},        {of_query, "q_idx"},
+            {of_key, "kv_idx"}, {of_channel, "d_idx"}, {of_value_channel, "value_idx"}};
         for (const auto& [variable, name] : positions)
             if ((varies & variable) != 0)
                 add(name, found_.place[variable] * (variable == of_key ? divisor_ : 1) +

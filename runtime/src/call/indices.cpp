@@ -41,9 +41,9 @@ constexpr by_operation<family::terminal, is_place> positions{
 /// The position itself, along an axis that is as long as there are such positions.
 bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis) {
     const instruction& index = call.node(load.arguments[axis + 1]);
-    if (index.op == operation::value_idx) return true;  // kernels keep it inside
-    if (family_of(index.op) != family::terminal) return false;
     const axis_kind along = call.along(load, axis);
+    if (index.op == operation::value_idx) return along == axis_kind::value_depth;
+    if (family_of(index.op) != family::terminal) return false;
     if (load.op == operation::deposit && index.op == operation::bound) {  // a channel, as gradients call it
         const int extent = extent_of_deposit(call.graph, load, index.integer);
         return extent >= 0 && positions[operation::d_idx](along, false) &&
@@ -125,7 +125,7 @@ private:
         analyse();
         for (std::size_t at = 0; at < ranges_.size(); ++at) {
             if ((reached_[at] & place) == 0 || !ranges_[at].overflows()) continue;
-            const bool above = ranges_[at].highest > number_range::most && ranges_[at].highest < number_range::known;
+            const bool above = ranges_[at].is_above();
             constexpr variation_bits of_positions = of_batch | of_head | of_query | of_key | of_channel;
             const bool varies = (varies_[at] & (of_positions | ~(of_bound - 1))) != 0;
             fail(say(formula_of(call_.graph, static_cast<int>(at)), " from ", number_range::least, " to ",
@@ -200,8 +200,8 @@ private:
         analyse();
         const instruction& n = call_.node(load);
         // A call without queries or keys is none to refuse: nothing of what it reads there counts.
-        const std::int64_t none = call_.along(n, axis) == axis_kind::free ? 0 : 1;
-        index_use use{load, n.arguments[axis + 1], axis, std::max(call_.places(n, axis), none),
+        const std::int64_t at_least = call_.along(n, axis) == axis_kind::free ? 0 : 1;
+        index_use use{load, n.arguments[axis + 1], axis, std::max(call_.places(n, axis), at_least),
                       call_.ends_with_keys(n, axis)};
         const auto index = static_cast<std::size_t>(use.index);
         const variation_bits varies = varies_[index];
@@ -209,8 +209,8 @@ private:
         if (reached_[static_cast<std::size_t>(load)] == 0 || (varies & not_before) != 0) return;
         if (call_.node(use.index).op == operation::bound) return check_sums(use);
         // Kernels do not look at what a channel alone makes, which is a bound index where it is a gradient's.
-        const bool of_channels =
-            varies == of_channel || (n.op == operation::deposit && varies >= of_bound && std::has_single_bit(varies));
+        const bool of_channels = varies == of_channel || varies == of_value_channel ||
+                                 (n.op == operation::deposit && varies >= of_bound && std::has_single_bit(varies));
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
                    is_long = !of_channels && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
         // What positions make is read beyond its axis where a condition says that it does not count.
@@ -229,25 +229,25 @@ private:
         if (first.op == operation::deposit) return false;
         constexpr variation_bits unknown = not_before | ~(of_bound - 1);
         for (int at = use.load; (reached_[static_cast<std::size_t>(at)] & always) == 0;) {
-            int user = -1, place = 0;
+            int user = -1, argument = 0;
             for (std::size_t other = static_cast<std::size_t>(at) + 1; other < reached_.size(); ++other) {
                 const instruction& n = call_.node(static_cast<int>(other));
                 for (std::size_t i = 0; i < n.argument_count; ++i) {
                     if (n.arguments[i] != at) continue;
                     if (user >= 0) return false;
-                    user = static_cast<int>(other), place = static_cast<int>(i);
+                    user = static_cast<int>(other), argument = static_cast<int>(i);
                 }
             }
             if (user < 0) return false;
             const instruction& n = call_.node(user);
             const bool both = n.op == operation::logical_and, either = n.op == operation::logical_or,
-                       chosen = n.op == operation::where && place > 0;
-            if (both || either || chosen) {
-                const std::int16_t condition = n.arguments[chosen ? 0 : static_cast<std::size_t>(1 - place)];
+                       of_where = n.op == operation::where && argument > 0;
+            if (both || either || of_where) {
+                const std::int16_t condition = n.arguments[of_where ? 0 : static_cast<std::size_t>(1 - argument)];
                 if (use.guard_count == index_use::most_guards ||
                     (varies_[static_cast<std::size_t>(condition)] & unknown) != 0)
                     return false;
-                use.guards[use.guard_count++] = {condition, both || (chosen && place == 1)};
+                use.guards[use.guard_count++] = {condition, both || (of_where && argument == 1)};
             }
             at = user;
         }

@@ -186,11 +186,11 @@ void number_run::compute(const number_place& first, variation_bits counting, int
 void number_run::compute(int at) {
     const instruction& n = call_.node(at);
     values& to = values_[at];
-    to.step = (varies_[static_cast<std::size_t>(at)] & counting_) != 0 ? 1 : 0;
-    to.counts = false;
-    if (at == quotient_) {
-        for (int i = 0; i < count_; ++i) to.at[i].integer = here_[of_key] + i;
-        return void(to.counts = true);
+    to.step = (varies_[static_cast<std::size_t>(at)] & counting_) != 0 ? 1 : 0, to.counts = false;
+    if (at == quotient_ || n.op == operation::value_idx) {
+        std::int32_t next = here_[at == quotient_ ? of_key : of_value_channel];
+        for (number& each : room(to)) each.integer = next++;
+        return void(to.counts = to.step != 0);
     }
     switch (family_of(n.op)) {
         case family::terminal: return terminal(at, to);

@@ -9,14 +9,15 @@
 namespace attune::detail {
 namespace {
 
-/// An end of which nothing is known. Every other is exact, beyond 32 bits, too.
-constexpr std::int64_t far = std::int64_t{1} << 62;
+constexpr std::int64_t far = number_range::unknown;
 constexpr number_range anything{-far, far};
 
 constexpr bool is_known(std::int64_t end) { return end > -far && end < far; }
 constexpr std::int64_t limited(std::int64_t x) { return std::clamp(x, -far, far); }
 constexpr std::int64_t plus(std::int64_t x, std::int64_t y) {
-    return !is_known(x) ? x : !is_known(y) ? y : limited(x + y);
+    std::int64_t sum = 0;
+    if (!is_known(x) || !is_known(y)) return is_known(x) ? y : x;
+    return __builtin_add_overflow(x, y, &sum) ? far : limited(sum);
 }
 constexpr std::int64_t times(std::int64_t x, std::int64_t y) {
     std::int64_t product = 0;
@@ -218,6 +219,7 @@ void find_variations(const graph_ir& graph, std::span<variation_bits> to) {
         variation_bits here =
             (differs.on & positions) | (static_cast<variation_bits>(differs.bound) * of_bound & all_bound);
         // And who knows it.
+        if (n.op == operation::value_idx) here |= of_value_channel;
         if (n.op == operation::extent || about(n.op).family == family::terminal) {
             to[at] = here;
             continue;
@@ -255,14 +257,15 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
             const number_range all = of_ends({0, std::max<std::int64_t>(x(1).highest, 0)}, x(2), times);
             return n.op == operation::sum && all.fits() ? all : anything;
         }
+        case family::recurrent:
+            return n.op == operation::value_idx ? positions<axis_kind::value_depth>(call, at) : anything;
         case family::function:
         case family::function_of_two:
         case family::classification:
         case family::comparison:
         case family::logic:
         case family::random:
-        case family::attention:
-        case family::recurrent: break;
+        case family::attention: break;
     }
     return anything;
 }

@@ -28,17 +28,23 @@ enum : variation_bits {
     of_bound = 256,
 };
 inline constexpr int max_bound_indices = dsl::detail::max_indices;
+/// The value channel of an initial state, counted like one more bound index.
+inline constexpr variation_bits of_value_channel = variation_bits{of_bound} << max_bound_indices;
 constexpr variation_bits of_bound_index(std::int64_t index) { return of_bound << index; }
 
 /// Both inclusive, and exact beyond 32 bits: kernels compute in 32, so a call is refused where an index leaves them. An
-/// end beyond `known` says that nothing is known.
+/// end of `unknown`, or of -`unknown`, says that nothing is known; every product of two numbers of 32 bits lies
+/// between.
 struct number_range {
     static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
-                                  most = std::numeric_limits<std::int32_t>::max(), known = std::int64_t{1} << 61;
+                                  most = std::numeric_limits<std::int32_t>::max(),
+                                  unknown = (std::int64_t{1} << 62) + 1;
     std::int64_t lowest, highest;
     bool is_within(std::int64_t places) const { return lowest >= 0 && highest < places; }
     bool fits() const { return lowest >= least && highest <= most; }
-    bool overflows() const { return (lowest < least && lowest > -known) || (highest > most && highest < known); }
+    bool overflows() const { return (lowest < least && lowest > -unknown) || is_above(); }
+    /// Whether numbers above those of 32 bits are known to be among them.
+    bool is_above() const { return highest > most && highest < unknown; }
 };
 
 /// The numbers of a call whose shape is known.
@@ -77,9 +83,9 @@ void find_variations(const graph_ir& graph, std::span<variation_bits> to);
 /// The range of a node for any contents of the tensors and lengths; `below` are the ranges of the nodes before it.
 number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
 
-/// A position, and one more for each bound index.
+/// A position, one more for each bound index, and the value channel of an initial state.
 struct number_place {
-    std::array<std::int32_t, 5 + max_bound_indices> at{};
+    std::array<std::int32_t, 5 + max_bound_indices + 1> at{};
     std::int32_t& operator[](variation_bits variable);
     std::int32_t operator[](variation_bits variable) const { return const_cast<number_place&>(*this)[variable]; }
 };
@@ -100,8 +106,8 @@ public:
     };
 
     static std::size_t bytes_for(std::size_t nodes, std::size_t ordered);
-    /// `order`: the nodes that are computed, arguments before their users; the last is the result. `quotient`: a node
-    /// kv_idx / n that positions run over in place of kv_idx; -1: none.
+    /// `order`: the nodes that are computed, arguments before their users; bound indices that the last varies with are
+    /// given with the position. `quotient`: a node kv_idx / n that positions run over in place of kv_idx; -1: none.
     number_run(const call_numbers& call, std::span<const variation_bits> varies, std::span<const std::int16_t> order,
                int quotient, std::byte* memory);
 
