@@ -5,6 +5,7 @@
 #include <attune/runtime/detail/call.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@
 
 using attune::tensor;
 using attune::detail::named_argument;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -112,4 +114,35 @@ TEST_CASE("what is written has to lie apart in the whole call") {
     named(all, "k").view = room.spread(c.K(), far, 56);
     named(all, "out").view = tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1});
     CHECK(fake::refusal(all).starts_with("attune: expected elements of out at distinct addresses"));
+}
+
+TEST_CASE("explain and blocks say of a call in parts what they say of the same call in one piece, and how many parts") {
+    wide_room room;
+    for (const auto& [batch, head, parts] : {std::array<std::int64_t, 3>{far, 56, 2}, {200, far, 4}})
+        for (const bool with_outputs : {false, true}) {
+            fake::call c;
+            auto all = c.arguments();
+            if (!with_outputs)
+                std::erase_if(all, [](const auto& each) { return each.name == "out" || each.name == "lse"; });
+            const attune::explanation whole = attune::detail::explain(fake::kernels(), all, {});
+            const attune::block_map map = attune::detail::blocks(fake::kernels(), all, {});
+            named(all, "k").view = room.spread(c.K(), batch, head);
+            const attune::explanation said = attune::detail::explain(fake::kernels(), all, {});
+            CHECK(said.calls == parts);
+            CHECK(said.batches == 1);
+            CHECK(said.heads == (parts == 2 ? 4 : 2));
+            CHECK(said.blocks == whole.blocks);
+            CHECK(said.blocks_visited == whole.blocks_visited);
+            for (std::size_t i = 0; i < whole.outputs.size(); ++i)
+                CHECK(said.outputs[i].shape == whole.outputs[i].shape);
+            for (std::size_t i = 0; i < whole.inputs.size(); ++i) CHECK(said.inputs[i].shape == whole.inputs[i].shape);
+            CHECK_THAT(said.text(),
+                       ContainsSubstring("\ncalls     " + std::to_string(parts) + " on some batch elements"));
+            CHECK_THAT(said.json(), ContainsSubstring("\"calls\": " + std::to_string(parts)));
+            CHECK_THAT(whole.text(), !ContainsSubstring("\ncalls"));
+            const attune::block_map made = attune::detail::blocks(fake::kernels(), all, {});
+            CHECK(made.batches == map.batches);
+            CHECK(made.heads == map.heads);
+            CHECK(made.blocks == map.blocks);
+        }
 }

@@ -183,14 +183,15 @@ TEST_CASE("what tensors hold is counted to 2^31 - 1, all axes together") {
     REQUIRE(sparse != MAP_FAILED);
     fake::call c;
     auto all = c.arguments();
-    // 2^31 elements from the first to the last, each axis below it; as many with one less.
-    replace(all, "bias", tensor(c.bias.data(), {2, 4, 5, 7}, {16 * far - 1, 4 * far, far, 0}));
+    // 2^31 + 1 elements from the first to the last of each head, each axis below it; 2^31 - 1.
+    replace(all, "bias", tensor(c.bias.data(), {2, 4, 5, 7}, {0, 0, 8 * far - 3, 2}));
     CHECK_THAT(explained(all), StartsWith("attune: expected at most 2147483647 elements from the first to the last of "
-                                          "bias, got 2147483648 in bias: f32 (2, 4, 5, 7)"));
-    replace(all, "bias", tensor(static_cast<const float*>(sparse), {2, 4, 5, 7}, {16 * far - 2, 4 * far, far, 0}));
+                                          "bias, got 2147483649 in bias: f32 (2, 4, 5, 7)"));
+    replace(all, "bias", tensor(static_cast<const float*>(sparse), {2, 4, 5, 7}, {0, 0, 8 * far - 2, 1}));
     CHECK(explained(all) == "");
-    replace(all, "slopes", tensor(c.bias.data(), {4}, {std::int64_t{1} << 29}));
-    CHECK_THAT(explained(all), ContainsSubstring("from the first to the last along head of slopes, got 4 steps"));
+    replace(all, "is_global", tensor(c.is_global.data(), {7}, {8 * far}));
+    CHECK_THAT(explained(all),
+               ContainsSubstring("from the first to the last along position of is_global, got 7 steps"));
     all = c.arguments();
     for (const std::int64_t stride : {0, 1}) {
         replace(all, "table", tensor(static_cast<const std::int32_t*>(sparse), {most}, {stride}));

@@ -63,6 +63,10 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
     if (packed_by(table, arguments))
         fail("a call without cu_seqlens_q, to say which blocks it visits", "one with it",
              "the arguments of one sequence");
+    if (const auto parts = parted_call::of(table, arguments, how, bound_call::outputs::optional)) {
+        parts->check_values();
+        return parts->blocks();
+    }
     bound_call bound(table, arguments, how, bound_call::outputs::optional, false);
     bound.check_values();
     return bound.blocks();
@@ -151,10 +155,44 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     return result;
 }
 
+/// Inputs as they were passed.
+void set_passed_shapes(explanation& of, std::span<const named_argument> arguments) {
+    for (explanation::argument& a : of.inputs)
+        for (const named_argument& given : arguments)
+            if (given.name == a.name && !a.shape.empty())
+                a.shape.assign(given.view.shape().begin(), given.view.shape().end());
+}
+
+/// Of the first part, which no other exceeds; blocks, inputs and outputs are those of the whole call.
+explanation explanation_of(const kernel_table& table, parted_call& parts, std::span<const named_argument> arguments,
+                           const options& how) {
+    explanation result = explanation_of(table, parts.first(), how);
+    const block_map map = parts.blocks();
+    result.calls = static_cast<int>(parts.size());
+    result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
+    set_passed_shapes(result, arguments);
+    for (std::size_t i = 0; i < result.outputs.size(); ++i) {
+        const output_axes axes = axes_of_output(table.graph, table.graph.outputs[i]);
+        const auto heads = result.heads / std::max<std::int64_t>(result.key_heads, 1);
+        for (std::size_t axis = 0; axis < axes.rank; ++axis) {
+            std::int64_t& extent = result.outputs[i].shape[axis];
+            const axis_kind along = axes.view()[axis];
+            if (along == axis_kind::batch) extent = map.batches;
+            if (along == axis_kind::head) extent = map.heads;
+            if (along == axis_kind::key_head) extent = map.heads / std::max<std::int64_t>(heads, 1);
+        }
+    }
+    return result;
+}
+
 }  // namespace
 
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     if (!packed_by(table, arguments)) {
+        if (const auto parts = parted_call::of(table, arguments, how, bound_call::outputs::optional, true)) {
+            parts->check_values();
+            return explanation_of(table, *parts, arguments, how);
+        }
         bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
         bound.check_values();
         return explanation_of(table, bound, how);
@@ -166,11 +204,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     for (packed_call::part& each : packed.parts())
         if (!largest || queries(each) > queries(*largest)) largest = &each;
     explanation result = explanation_of(table, *largest->call, how);
-    // Inputs as they were passed; outputs as they have to be.
-    for (explanation::argument& a : result.inputs)
-        for (const named_argument& given : arguments)
-            if (given.name == a.name && !a.shape.empty())
-                a.shape.assign(given.view.shape().begin(), given.view.shape().end());
+    set_passed_shapes(result, arguments);
     for (explanation::argument& a : result.outputs) {
         const auto along = [&](std::string_view axis) { return std::ranges::find(a.axes, axis) - a.axes.begin(); };
         const auto batch = static_cast<std::size_t>(along("batch")), query = static_cast<std::size_t>(along("query"));

@@ -42,6 +42,10 @@ std::string explanation::text() const {
     all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length,
                " queries, ", key_length, " keys, depth ", depth, "x", value_depth, ", ",
                detail::types_of(query, key, value, output), "\n");
+    if (calls > 1)
+        all += say("calls     ", calls,
+                   " on some batch elements or heads each, as tensors reach beyond 2^31 - 1 elements; shape, work and "
+                   "memory are those of the first\n");
     std::string_view title = "packed    ";
     for (const packed_part& p : packed) {
         if (p.sequences == 0) {
@@ -105,6 +109,7 @@ std::string explanation::json() const {
         j.add("query_length", query_length), j.add("key_length", key_length);
     j.add("depth", depth), j.add("value_depth", value_depth);
     j.add("element_types", detail::types_of(query, key, value, output));
+    j.add("calls", calls);
     j.add_list("packed", packed, [](const packed_part& p) {
         detail::json_object j;
         j.add("first", p.first), j.add("sequences", p.sequences), j.add("queries", p.queries),

@@ -1,7 +1,9 @@
 #include "call/parts.hpp"
+#include "base/text.hpp"
 #include "call/packed.hpp"
 
 #include <attune/ir/operations.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -87,7 +89,7 @@ public:
         static constexpr axis_kind of_lengths[] = {axis_kind::batch};
         if (whole.kv_lengths) add(whole.kv_lengths, of_lengths);
         for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-            add(whole.outputs[i], axes_of_output(graph, graph.outputs[i]).view());
+            if (whole.outputs[i]) add(whole.outputs[i], axes_of_output(graph, graph.outputs[i]).view());
         for (const placed& each : tensors_) {
             batches_ = std::max(batches_, extent(each, each.batch)), heads_ = std::max(heads_, extent(each, each.head));
             key_heads_ = std::max(key_heads_, extent(each, each.key_head));
@@ -118,7 +120,7 @@ public:
                (batches_ + of_batch_ - 1) / of_batch_ * ((heads_ + of_heads_ - 1) / of_heads_) <= most_parts;
     }
 
-    /// `with(arguments, first_batch)` for each part.
+    /// `with(arguments, first_batch, first_head)` for each part.
     template <class With> void each_part(With with) const {
         for (std::int64_t b = 0; b < batches_; b += of_batch_)
             for (std::int64_t h = 0; h < heads_; h += of_heads_) {
@@ -126,7 +128,7 @@ public:
                 for (const placed& each : tensors_)
                     all[static_cast<std::size_t>(each.given - arguments_.data())].view =
                         part(each, b, std::min(of_batch_, batches_ - b), h, std::min(of_heads_, heads_ - h));
-                with(std::move(all), b);
+                with(std::move(all), b, h);
             }
     }
 
@@ -191,19 +193,20 @@ private:
 
 }  // namespace
 
-std::unique_ptr<const parted_call> parted_call::of(const kernel_table& table, std::span<const named_argument> arguments,
-                                                   const options& how) {
+std::unique_ptr<parted_call> parted_call::of(const kernel_table& table, std::span<const named_argument> arguments,
+                                             const options& how, bound_call::outputs wanted, bool explain) {
     if (std::ranges::all_of(arguments, [](const named_argument& each) {
             return each.is != named_argument::form::view || is_within(each.view);
         }))
         return {};
-    const matched_arguments whole = match(table, arguments, true, *std::pmr::get_default_resource());
+    const matched_arguments whole =
+        match(table, arguments, wanted == bound_call::outputs::needed, *std::pmr::get_default_resource());
     division parts(table.graph, arguments, whole);
     if (whole.cu_seqlens_q || !parts.is_needed() || !parts.find(table.graph)) return {};
     auto made = std::make_unique<parted_call>();
-    parts.each_part([&](std::vector<named_argument> some, std::int64_t first_batch) {
-        part& each = made->parts_.emplace_back(std::move(some));
-        each.call.emplace(table, each.arguments, how, bound_call::outputs::needed, false, first_batch);
+    parts.each_part([&](std::vector<named_argument> some, std::int64_t first_batch, std::int64_t first_head) {
+        part& each = made->parts_.emplace_back(std::move(some), first_batch, first_head);
+        each.call.emplace(table, each.arguments, how, wanted, explain, first_batch);
     });
     check_apart(table.graph, whole);
     return made;
@@ -211,6 +214,30 @@ std::unique_ptr<const parted_call> parted_call::of(const kernel_table& table, st
 
 void parted_call::check_values() const {
     for (const part& each : parts_) each.call->check_values();
+}
+
+block_map parted_call::blocks() {
+    block_map all;
+    for (part& last = parts_.back(); part& each : parts_) {
+        const block_map some = each.call->blocks();
+        const std::size_t of_head = static_cast<std::size_t>(some.query_blocks) * some.key_blocks;
+        if (&each == &parts_.front()) {
+            all = some;
+            all.batches = static_cast<int>(last.batch + last.call->shape()[axis_kind::batch]);
+            all.heads = static_cast<int>(last.head + last.call->shape()[axis_kind::head]);
+            const std::int64_t shape[] = {all.batches, all.heads, all.query_blocks, all.key_blocks};
+            if (std::int64_t{all.batches} * all.heads >
+                most / std::max<std::int64_t>(some.query_blocks * std::int64_t{some.key_blocks}, 1))
+                fail(say("at most ", most, " blocks"), list_of(shape), "asking for fewer batch elements or heads");
+            all.blocks.assign(static_cast<std::size_t>(all.batches) * all.heads * of_head, 0);
+        }
+        for (std::int64_t b = 0; b < some.batches; ++b)
+            std::copy_n(
+                some.blocks.begin() + b * some.heads * static_cast<std::ptrdiff_t>(of_head),
+                static_cast<std::size_t>(some.heads) * of_head,
+                all.blocks.begin() + ((each.batch + b) * all.heads + each.head) * static_cast<std::ptrdiff_t>(of_head));
+    }
+    return all;
 }
 
 void parted_call::run(int threads) const {

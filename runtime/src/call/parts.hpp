@@ -16,18 +16,23 @@ namespace attune::detail {
 class parted_call {
 public:
     /// Null where all tensors lie within 32 bits, or where no such part would; then the call itself says what is wrong.
-    static std::unique_ptr<const parted_call> of(const kernel_table& table, std::span<const named_argument> arguments,
-                                                 const options& how);
+    static std::unique_ptr<parted_call> of(const kernel_table& table, std::span<const named_argument> arguments,
+                                           const options& how, bound_call::outputs wanted = bound_call::outputs::needed,
+                                           bool explain = false);
 
     void check_values() const;
     void run(int threads) const;
     std::size_t size() const { return parts_.size(); }
+    bound_call& first() { return *parts_.front().call; }  ///< none has more batch elements or heads
+    block_map blocks();                                   ///< of the whole call
 
 private:
     struct part {
         std::vector<named_argument> arguments;
+        std::int64_t batch, head;  ///< the first
         std::optional<bound_call> call{};
-        explicit part(std::vector<named_argument> some) : arguments(std::move(some)) {}
+        part(std::vector<named_argument> some, std::int64_t first_batch, std::int64_t first_head)
+            : arguments(std::move(some)), batch(first_batch), head(first_head) {}
     };
     std::list<part> parts_;
 };

@@ -75,6 +75,11 @@ struct explanation {
     bool deterministic{};  ///< whether the options or ATTUNE_DETERMINISTIC asked for it; the splits of the keys then
                            ///< depend on neither batch nor key length
 
+    /// Calls on some batch elements or heads each, of which the call is made: tensors reach beyond 2^31 - 1 elements.
+    /// If more than one, everything else here, except blocks, inputs and outputs, describes the first, than which none
+    /// has more.
+    int calls{1};
+
     /// With cu_seqlens_q: everything else here, except inputs and outputs, describes the part with the most queries.
     std::vector<packed_part> packed;
 
