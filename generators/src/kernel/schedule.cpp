@@ -102,7 +102,7 @@ void check_rules(const cpu_gradient& s, const depth_pair& depths) {
     at_most("sum_rows", s.sum_rows, most_written_out / (s.sum_channels / s.lanes), "sum_channels");
 }
 
-/// Rows are as many as divide what they are rows of: see tile_of in recurrence.cpp of the room cpu.
+/// Rows are as many as divide what they are rows of: see part_of in recurrence_schedule.cpp of the room cpu.
 void check_rules(const cpu_recurrence& s, const depth_pair&) {
     if (s.block > s.lanes && s.block % s.lanes != 0) multiple("block", s.block, "lanes", s.lanes);
     at_most("vectors", s.vectors, most_written_out / s.rows, "rows");

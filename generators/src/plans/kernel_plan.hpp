@@ -241,7 +241,6 @@ std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths);
 block_grid grid_of(const schedule& s, masking hides);
 
 /// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
-
 inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
 
 template <class How> bool made_by(const multiplication& how) { return std::holds_alternative<How>(how); }

@@ -14,7 +14,7 @@ constexpr auto last_keys(operand auto n) { return q_idx - kv_idx <= n - 1 && kv_
 
 /// q - k <= left, with no bound ahead; below 0 with none at all. (FlashAttention window (left, -1))
 constexpr auto window_back(operand auto left) {
-    constexpr int farther = 1 << 30;  // than any two positions are apart
+    constexpr int farther = 1 << 30;  // as in window(left, right)
     return kv_idx >= q_idx - dsl::detail::limit_unless(left < 0 || left > farther, left, farther);
 }
 

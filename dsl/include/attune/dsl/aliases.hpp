@@ -28,9 +28,10 @@ template <operand P> constexpr auto share_kept(P p) {
 }  // namespace detail
 
 /// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)`
-/// has w keys. A side below 0 has no limit, as in FlashAttention: window(-1, -1) hides nothing.
+/// has w keys. A side below 0 has no limit, as in FlashAttention: window(-1, -1) hides nothing. Its formula says 2^30
+/// keys: a tensor has at most 2^31 - 1 elements, so that rows of two channels or more have no keys farther apart.
 template <operand L, operand R> constexpr auto window(L left, R right) {
-    constexpr int farther = 1 << 30;  // than any two positions are apart
+    constexpr int farther = 1 << 30;  // and a position beside it is still within 32 bits
     return q_idx - kv_idx <= detail::limit_unless(left < 0 || left > farther, left, farther) &&
            kv_idx - q_idx <= detail::limit_unless(right < 0 || right > farther, right, farther);
 }
