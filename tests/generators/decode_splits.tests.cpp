@@ -56,7 +56,7 @@ struct compiled {
 
 std::optional<std::int64_t> visible(const graph_ir& graph) {
     const auto facts = generators::facts_of(graph);
-    return generators::visible_keys(facts->graph, facts->depends, facts->core);
+    return generators::visible_keys(*facts);
 }
 }  // namespace
 

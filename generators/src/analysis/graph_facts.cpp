@@ -23,6 +23,8 @@ void refuse_what_has_no_kernel(const graph_ir& graph) {
 /// It has no attention core: what its kernel makes is found from its nodes (cpu/recurrence.hpp).
 std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, std::vector<dependence> depends) {
     plan core;
+    std::vector<double> sizes = magnitudes(graph);
+    wrapping wraps = wrapping_of(graph, sizes);
     for (const output_declaration& output : graph.outputs)
         core.outputs.push_back(graph.nodes[static_cast<std::size_t>(output.node)].kind);
     return std::make_shared<const graph_facts>(graph_facts{graph,
@@ -32,8 +34,8 @@ std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, st
                                                            {},
                                                            std::nullopt,
                                                            of_query_heads(graph),
-                                                           magnitudes(graph),
-                                                           wrapping_of(graph),
+                                                           std::move(sizes),
+                                                           std::move(wraps),
                                                            makers_of_infinity(graph)});
 }
 
@@ -44,13 +46,16 @@ std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph) {
     std::vector<dependence> depends = dependences(graph);
     if (has_recurrences(graph.nodes)) return facts_of_recurrence(graph, std::move(depends));
     plan core = plan_of(graph, depends);
-    const masking hides = masking_of(graph, depends);
+    std::vector<double> sizes = magnitudes(graph);
+    wrapping wraps = wrapping_of(graph, sizes);
+    std::vector<bool> infinities = makers_of_infinity(graph);
+    const masking hides = masking_of(graph, depends, {graph, depends, wraps, infinities});
     std::string no_decode = decode_unsupported_reason(graph, core);
     std::optional<gradient_plan> gradient;
     if (core.makes(kind::gradient)) gradient = gradient_plan_of(graph, depends);
     return std::make_shared<const graph_facts>(
         graph_facts{graph, std::move(depends), std::move(core), hides, std::move(no_decode), std::move(gradient),
-                    of_query_heads(graph), magnitudes(graph), wrapping_of(graph), makers_of_infinity(graph)});
+                    of_query_heads(graph), std::move(sizes), std::move(wraps), std::move(infinities)});
 }
 
 }  // namespace attune::generators::inline analysis

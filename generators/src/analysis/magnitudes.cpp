@@ -110,8 +110,7 @@ std::vector<bool> used_as_values(const graph_ir& graph) {
 
 }  // namespace
 
-wrapping wrapping_of(const graph_ir& graph) {
-    const std::vector<double> sizes = magnitudes(graph);
+wrapping wrapping_of(const graph_ir& graph, const std::vector<double>& sizes) {
     const std::vector<bool> is_value = used_as_values(graph);
     wrapping found;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -16,6 +16,6 @@ struct wrapping {
     std::vector<bool> here;   ///< a sum, a difference, a product and the like that may
     std::vector<bool> below;  ///< whether it is one, or made of integers that are; not what tensors hold
 };
-wrapping wrapping_of(const graph_ir& graph);
+wrapping wrapping_of(const graph_ir& graph, const std::vector<double>& magnitudes);
 
 }  // namespace attune::generators::inline analysis

@@ -1,7 +1,5 @@
 #include "analysis/mask_class.hpp"
 
-#include "analysis/mask_formula.hpp"
-
 #include <algorithm>
 #include <vector>
 
@@ -29,8 +27,7 @@ bool begins_near_query(const formula& f, const graph_ir& graph, const std::vecto
 
 }  // namespace
 
-masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends) {
-    formula_reader reader(graph, depends);
+masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends, formula_reader reader) {
     masking found = masking::none;
     for (const instruction& node : graph.nodes) {
         if (node.op != operation::mask) continue;

@@ -1,5 +1,5 @@
 #pragma once
-#include "analysis/plan.hpp"
+#include "analysis/mask_formula.hpp"
 
 #include <cstdint>
 
@@ -12,6 +12,6 @@ enum class masking : std::uint8_t {
     window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call
              ///< knows
 };
-masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends);
+masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends, formula_reader reader);
 
 }  // namespace attune::generators::inline analysis

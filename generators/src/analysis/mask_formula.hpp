@@ -1,5 +1,4 @@
 #pragma once
-#include "analysis/infinities.hpp"
 #include "analysis/magnitudes.hpp"
 #include "analysis/plan.hpp"
 
@@ -60,11 +59,12 @@ formula operator!(const formula& a);
 dependence depends_on(const formula& f, const std::vector<dependence>& depends);
 dependence depends_on(const linear& sum, const std::vector<dependence>& depends);
 
-/// Reads conditions and scores of a graph as formulas.
+/// Reads conditions and scores of a graph as formulas, by what graph_facts know of it.
 class formula_reader {
 public:
-    formula_reader(const graph_ir& graph, const std::vector<dependence>& depends)
-        : graph_(graph), depends_(depends), wraps_(wrapping_of(graph)), makes_infinity_(makers_of_infinity(graph)) {}
+    formula_reader(const graph_ir& graph, const std::vector<dependence>& depends, const wrapping& wraps,
+                   const std::vector<bool>& makes_infinity)
+        : graph_(graph), depends_(depends), wraps_(wraps), makes_infinity_(makes_infinity) {}
 
     formula condition(int node);
     /// Whether a real is not -infinity.
@@ -84,8 +84,8 @@ private:
 
     const graph_ir& graph_;
     const std::vector<dependence>& depends_;
-    wrapping wraps_;
-    std::vector<bool> makes_infinity_;
+    const wrapping& wraps_;
+    const std::vector<bool>& makes_infinity_;
 };
 
 }  // namespace attune::generators::inline analysis

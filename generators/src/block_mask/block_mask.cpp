@@ -27,7 +27,7 @@ tile_mask::tile_mask(tile_tables& tables, tile at)
       known_(*its_),
       at_(std::move(at)),
       keys_(inputs_.keys_in_use(at_.b)),
-      reader_(request_.graph(), known_.depends) {
+      reader_(request_.graph(), known_.depends, known_.wraps, request_.facts->makes_infinity) {
     const auto [query_block, key_block] = request_.blocks();
     const Expr query = at_.query_tile * query_block, key = at_.key_block * key_block;
     whole_.queries = {query, min(query + query_block, inputs_.query_length) - 1, {}};
@@ -45,7 +45,7 @@ tile_mask::tile_mask(const tile_mask& outer, std::shared_ptr<const facts> its, s
       indices_(std::move(indices)),
       fixed_(std::move(fixed)),
       keys_(outer.keys_),
-      reader_(request_.graph(), known_.depends),
+      reader_(request_.graph(), known_.depends, known_.wraps, request_.facts->makes_infinity),
       whole_(outer.whole_) {}
 
 verdict tile_mask::visible(int scores) {
@@ -79,7 +79,7 @@ tile_mask tile_mask::where_is(int node, const Expr& value) const {
     fixed[node] = {value, {}};
     std::set<int> given;
     for (const auto& [number, known] : fixed) given.insert(number);
-    return tile_mask(*this, std::make_shared<const facts>(request_.graph(), dependences(request_.graph(), given)),
+    return tile_mask(*this, std::make_shared<const facts>(*request_.facts, dependences(request_.graph(), given)),
                      indices_, std::move(fixed));
 }
 

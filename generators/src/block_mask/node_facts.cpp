@@ -69,9 +69,9 @@ constexpr by_operation<family::logic, rule> of_logic{
 
 }  // namespace
 
-std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends) {
+std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends,
+                                  const wrapping& wraps) {
     std::vector<direction> all;
-    const wrapping wraps = wrapping_of(graph);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
         const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : direction::constant; };

@@ -1,5 +1,5 @@
 #pragma once
-#include "analysis/mask_formula.hpp"
+#include "analysis/graph_facts.hpp"
 #include "expr/interval.hpp"
 #include "expr/pointwise.hpp"
 
@@ -9,24 +9,24 @@ namespace attune::generators::inline block_mask {
 enum class direction : std::uint8_t { constant, up, down, either, none };
 
 /// One for each node, in order; nodes that depend on both have none.
-std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends);
+std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends, const wrapping& wraps);
 direction direction_of(const linear& sum, const std::vector<direction>& of_nodes);
 
 /// Whether a node contains a sum or an any, one for each node.
 std::vector<bool> reduces(const graph_ir& graph);
 
-/// What is known of a graph's nodes before any kernel is made.
+/// What is known of a graph's nodes before any kernel is made, where they depend on what `its` says.
 struct facts {
-    facts(const graph_ir& graph, std::vector<dependence> its)
+    facts(const graph_facts& of, std::vector<dependence> its)
         : depends(std::move(its)),
-          directions(generators::directions(graph, depends)),
-          magnitudes(generators::magnitudes(graph)),
-          wraps(wrapping_of(graph)),
-          reduces(generators::reduces(graph)) {}
+          directions(generators::directions(of.graph, depends, of.wraps)),
+          magnitudes(of.magnitudes),
+          wraps(of.wraps),
+          reduces(generators::reduces(of.graph)) {}
     std::vector<dependence> depends;
     std::vector<direction> directions;
-    std::vector<double> magnitudes;
-    wrapping wraps;
+    const std::vector<double>& magnitudes;
+    const wrapping& wraps;
     std::vector<bool> reduces;
 };
 

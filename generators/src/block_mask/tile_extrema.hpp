@@ -10,7 +10,7 @@ namespace attune::generators::inline block_mask {
 class tile_tables {
 public:
     tile_tables(const kernel_request& request, const kernel_inputs& inputs)
-        : request_(request), inputs_(inputs), known_(request.graph(), request.facts->depends) {}
+        : request_(request), inputs_(inputs), known_(*request.facts, request.facts->depends) {}
 
     const kernel_request& request() const { return request_; }
     const kernel_inputs& inputs() const { return inputs_; }

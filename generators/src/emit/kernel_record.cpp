@@ -26,7 +26,7 @@ int key_splits(const kernel_plan& planned, const graph_facts& facts) {
     const auto* decode = std::get_if<decode_plan>(&planned.body);
     if (!decode) return 0;
     const block_grid& grid = decode->grid;
-    const auto keys = visible_keys(facts.graph, facts.depends, facts.core);
+    const auto keys = visible_keys(facts);
     if (!keys || planned.on_gpu) return decode->splits;
     const std::int64_t blocks = (*keys + grid.queries - 1 + grid.keys - 1) / grid.keys;
     return static_cast<int>(std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, decode->splits));

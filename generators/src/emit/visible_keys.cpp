@@ -42,13 +42,12 @@ std::optional<std::int64_t> visible_keys_of(const formula& visible, const graph_
 
 }  // namespace
 
-std::optional<std::int64_t> visible_keys(const graph_ir& graph, const std::vector<dependence>& depends,
-                                         const plan& core) {
-    formula_reader reader(graph, depends);
+std::optional<std::int64_t> visible_keys(const graph_facts& of) {
+    formula_reader reader(of.graph, of.depends, of.wraps, of.makes_infinity);
     std::int64_t most = 0;
-    for (const plan* each : core.cores()) {
+    for (const plan* each : of.core.cores()) {
         if (!each->has_core()) return {};
-        const auto keys = visible_keys_of(reader.visible(each->scores), graph, depends);
+        const auto keys = visible_keys_of(reader.visible(each->scores), of.graph, of.depends);
         if (!keys) return {};
         most = std::max(most, *keys);
     }

@@ -1,5 +1,5 @@
 #pragma once
-#include "analysis/plan.hpp"
+#include "analysis/graph_facts.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,6 @@ namespace attune::generators::inline emit {
 
 /// The most keys from the first to the last that a query sees, where the formula bounds them by a constant, as windows
 /// do: for all query heads the same keys, and for the next query those one further. Of several cores the most.
-std::optional<std::int64_t> visible_keys(const graph_ir& graph, const std::vector<dependence>& depends,
-                                         const plan& core);
+std::optional<std::int64_t> visible_keys(const graph_facts& of);
 
 }  // namespace attune::generators::inline emit
