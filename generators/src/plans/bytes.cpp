@@ -1,4 +1,5 @@
 #include "analysis/narrow_rows.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
 
 #include <algorithm>
@@ -143,6 +144,31 @@ private:
     std::vector<buffer> all_;
 };
 
+/// What a block of threads has in prefill by tensor cores: rows of keys and values as they lie, with what keeps the
+/// banks of shared memory apart behind each; the rest in fragments, of whose rows four threads have a part each.
+/// Nothing is converted to f32.
+std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_request& request) {
+    constexpr int threads_of_row = 4, statistics = 5;
+    const plan& core = request.core();
+    const auto [depth, value_depth] = request.depths;
+    const int queries = cut.query_block();
+    const auto rows = [](int count, int channels, element_type type, int behind) {
+        return static_cast<std::size_t>(count) *
+               static_cast<std::size_t>(channels * static_cast<int>(bytes_of(type)) + behind);
+    };
+    const element_types& types = request.types;
+    const std::size_t modified = core.weights == core.statistic_node ? 0 : floats(queries, cut.key_block);
+    return {
+        {"state", floats(queries, value_depth + 2 * threads_of_row)},
+        {"queries", rows(queries, depth, types.query, 0)},
+        {"keys", rows(cut.key_block, depth, types.key, tensor_row_alignment)},
+        {"values", rows(cut.key_block, value_depth, types.value, tensor_row_alignment)},
+        {"scores", floats(queries, cut.key_block)},
+        {"weights", modified + rows(queries, cut.key_block, types.value, 0)},
+        {"rows", floats(queries, threads_of_row * (statistics + 2) + 3 * (static_cast<int>(core.outputs.size()) + 4))},
+        {"kept numbers", hoisted_bytes(*request.facts, {.query_block = queries, .key_block = cut.key_block})}};
+}
+
 /// In decode: what one thread allocates for each row, and what is kept of each row for each split. Else 0.
 struct row_memory {
     std::size_t scratch_bytes{}, part_bytes{};
@@ -201,6 +227,8 @@ kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request)
     if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
         bytes.buffers = buffers_of(*cut, request);
         bytes.buffers.push_back({"kept numbers", 3 * hoisted_bytes(*request.facts, sizes_of(*cut))});
+    } else if (const auto* tensor = std::get_if<gpu_tensor_prefill>(&request.schedule)) {
+        bytes.buffers = tensor_buffers(*tensor, request);
     } else if (const auto* chunk = std::get_if<cpu_recurrence>(&request.schedule)) {
         bytes.buffers = buffers_of(*chunk, request);
     } else {
