@@ -270,9 +270,8 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
         return f.what == formula::is::positive || f.what == formula::is::zero || f.what == formula::is::nonzero;
     };
     const auto& equals = equation.sum.terms;
-    if (!equation.exact.empty() || !statement.exact.empty()) return {};
-    if (equation.what != formula::is::zero || equation.sum.constant != 0 || equals.size() != 2 ||
-        !is_comparison(statement))
+    if (!equation.exact.empty() || equation.what != formula::is::zero || equation.sum.constant != 0 ||
+        equals.size() != 2 || !is_comparison(statement))
         return {};
     const auto [a, by] = *equals.begin();
     const auto [b, less] = *equals.rbegin();
@@ -296,7 +295,9 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
                 result.sum = result.sum - difference + (sum(f.arguments[0]) - sum(g.arguments[0])) * both;
         }
     if (result.sum == statement.sum) return {};
-    return atom(result.what, result.sum);
+    if (!result.sum.terms.empty()) return result;
+    // A constant says nothing of integers that wrap around.
+    return statement.exact.empty() ? std::optional(atom(result.what, result.sum)) : std::nullopt;
 }
 
 formula formula_reader::visible(int number) {

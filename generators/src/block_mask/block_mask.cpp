@@ -148,7 +148,10 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
             if (const auto anew = i == j ? std::nullopt : reader_.given(of_pairs[i], of_pairs[j])) {
                 const dependence on = depends_on(*anew);
                 if (*anew == always_false()) return no();
-                if (!is_uniform(on)) (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(*anew);
+                if (!is_one_sided(on))
+                    of_pairs.push_back(*anew);
+                else if (!is_uniform(on) && anew->exact.empty())
+                    (on.query ? of_queries : of_keys).push_back(*anew);
             }
     sides in = whole_;
     if (!of_queries.empty()) {
