@@ -104,7 +104,8 @@ template <class X> constexpr auto feature(X x) { return queries(where(x > 0, x +
 /// The feature map elu + 1; the sum of the keys is a state whose values are 1.
 struct normalised {
     using of = rows<false, false, false>;
-    static constexpr auto q = feature(of::q(b, h, q_idx, d_idx)), k = feature(of::k(b, h, q_idx, d_idx));
+    static constexpr auto q = feature(of::q(b, h, q_idx, d_idx));
+    static constexpr auto k = feature(of::k(b, h, q_idx, d_idx));
     static constexpr auto normaliser_in = input<"normaliser_in", f32>(batch, head, depth);
     static constexpr auto states = catalogue::linear_attention(of::state_in, k, of::v);
     static constexpr auto keys_so_far = catalogue::sum_of_keys(normaliser_in(b, h, d_idx), k);

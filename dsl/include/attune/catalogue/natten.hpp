@@ -10,7 +10,8 @@ namespace detail {
 /// c - l <= k <= c + r, l = K // 2, r = K // 2 + K % 2 - 1, c = clamp(q, l, N - 1 - r): a window of K cells that stays
 /// inside an axis of N. Of an even K one more lies before the query than after it.
 constexpr auto near(operand auto q, operand auto k, operand auto window, operand auto cells) {
-    const auto before = window / 2, after = window / 2 + (window % 2 - 1);
+    const auto before = window / 2;
+    const auto after = window / 2 + (window % 2 - 1);
     const auto centre = min(max(q, before), cells - 1 - after);
     return centre - before <= k && k <= centre + after;
 }
@@ -36,7 +37,8 @@ constexpr auto natten(operand auto width, operand auto height, operand auto kern
 /// (W // Tw) Th + o // Tw. (attention-gym generate_tiled_natten)
 constexpr auto tiled_natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h,
                             operand auto tile_w, operand auto tile_h) {
-    const auto area = tile_w * tile_h, across = width / tile_w;
+    const auto area = tile_w * tile_h;
+    const auto across = width / tile_w;
     const auto x = [=](auto i) { return i / area % across * tile_w + i % area % tile_w; };
     const auto y = [=](auto i) { return i / area / across * tile_h + i % area / tile_w; };
     return detail::near(x(q_idx), x(kv_idx), kernel_w, width) && detail::near(y(q_idx), y(kv_idx), kernel_h, height);

@@ -136,8 +136,10 @@ template <class Q, class K> constexpr auto xattention_scores(Q x, K y, operand a
     constexpr auto m = bound_index<"part_of_queries">;
     constexpr auto l = bound_index<"part_of_keys">;
     const auto width = stride * depth;  // rows of a part, one after another
-    const auto query_parts = blocks_of(query_length, stride), key_parts = blocks_of(key_length, stride);
-    const auto query = i * stride + (stride - 1 - c / depth), key = n * stride + c / depth;
+    const auto query_parts = blocks_of(query_length, stride);
+    const auto key_parts = blocks_of(key_length, stride);
+    const auto query = i * stride + (stride - 1 - c / depth);
+    const auto key = n * stride + c / depth;
     const auto of_queries =
         precomputed(where(query < query_length, x(b, h, query, c % depth), 0.0), i, query_parts, c, width);
     const auto of_keys = precomputed(where(key < kv_lengths(b), y(b, h, key, c % depth), 0.0), n, key_parts, c, width);

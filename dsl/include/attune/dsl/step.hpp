@@ -148,7 +148,9 @@ template <class R> constexpr auto row_of(const R& row) {
         return rejected{};
     else if constexpr (is_channels<R>) {
         if constexpr (std::is_same_v<decltype(row.position), index_node<operation::kv_idx>>) {
-            static_assert(row_of_a_token<axis_kind::key, axis_kind::depth>,
+            // Of R by name alone: clang before 17 judges what depends on nothing without an instance.
+            constexpr axis_kind cache = is_rejected<R> ? axis_kind::query : axis_kind::key;
+            static_assert(row_of_a_token<cache, axis_kind::depth>,
                           "attune: the rows of a recurrence are declared over `query`; this tensor, as k, is declared "
                           "over `key`, a cache's axis");
             return rejected{};
