@@ -651,12 +651,12 @@ def mpi(user):
 
 
 def sizes(user):
-    """One variant of f32 and bf16, two depths, three ISA levels, prefill and decode in under 3 MB; the runtime in under 400 KB."""
+    """One variant of f32 and bf16, two depths, three ISA levels, prefill and decode in under 3 MB; the runtime in under 450 KB."""
     stripped, found = user.work("stripped"), {}
     whole = user.work("runtime.so")
     run(user.options.compiler, "-shared", "-o", whole, "-Wl,--whole-archive", os.path.join(user.options.build, "runtime", "libattune_runtime.a"), "-Wl,--no-whole-archive",
         "-ldl", "-pthread")
-    for name, file, limit in (("runtime", whole, 400e3), ("kernels", user.options.kernels, 3e6)):
+    for name, file, limit in (("runtime", whole, 450e3), ("kernels", user.options.kernels, 3e6)):
         run("strip", "-o", stripped, file)
         found[name] = os.path.getsize(stripped)
         expect(found[name] < limit, f"{name}: {found[name]} bytes, expected fewer than {limit:.0f}")
