@@ -17,7 +17,7 @@ def check(condition, what, got=""):
 
 
 def helps():
-    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["plan", "--help"], ["describe", "--help"], ["draw", "--help"], ["bench", "--help"]):
+    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["plan", "--help"], ["loops", "--help"], ["describe", "--help"], ["draw", "--help"], ["bench", "--help"]):
         r = run(*arguments)
         check(r.returncode == 0 and "Usage" in r.stdout, f"{' '.join(arguments)} explains and ends well", r.stdout + r.stderr)
 
@@ -65,6 +65,18 @@ def plans():
     check([output["place"] for output in made["outputs"]] == [0, 1] and made["grid"]["keys"] == 128, "plan --json has a kernel's parts", made)
     check("scratch_on_heap" in [each["name"] for each in made["passes"]] and made["bytes"]["of_thread"] > 0, "plan --json has passes and bytes", made)
     check(run(*wanted, "planes").returncode == 1, "plan refuses a graph that there is not", "")
+
+
+def loops():
+    wanted = ("loops", "--tuned-for", "generic", "--depths", "64", "--targets", "x86-64-v4", "--graph")
+    text = run(*wanted, "alibi").stdout
+    check(text.startswith("under_test::alibi f32 64x64 x86-64-v4 prefill\n") and "parallel" in text and "vectorized" in text, "loops prints loops", text)
+    check("$" not in text, "loops prints names without the numbers of a process", text)
+    (made,) = json.loads(run(*wanted, "alibi", "--json").stdout)
+    check("".join(f"{' ' * (2 + 2 * each['depth'])}{each['text']}\n" for each in made["loops"]) in text, "loops --json has the same lines", made)
+    other = run(*wanted, "alibi", "--schedule", '{"key_block": 64}').stdout
+    check(other != text and other.startswith(text[:20]), "a schedule shows in the loops", other)
+    check(run(*wanted, "planes").returncode == 1, "loops refuses a graph that there is not", "")
 
 
 def registers():
@@ -233,6 +245,7 @@ def draws():
 helps()
 explains()
 plans()
+loops()
 registers()
 times()
 describes()

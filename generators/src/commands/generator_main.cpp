@@ -18,6 +18,7 @@
 #include "inspect/explain_semantics.hpp"
 #include "inspect/halide_error.hpp"
 #include "inspect/index_warnings.hpp"
+#include "inspect/loops_text.hpp"
 #include "inspect/notes.hpp"
 #include "inspect/plan_text.hpp"
 #include "schedules/schedule_source.hpp"
@@ -187,7 +188,10 @@ struct explain_command {
     }
 };
 
-struct plan_command {
+/// `plan` and `loops`: of each kernel what is decided, or how its schedule orders its loops.
+struct kernels_command {
+    std::string (*text)(const listed_kernel&);
+    std::string (*json)(std::span<const listed_kernel>);
     build_request what;
     std::string graph{}, cut{};
     bool as_json{};
@@ -205,8 +209,8 @@ struct plan_command {
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         auto kernels = scheduled_kernels(variants, what);
         use_schedule(kernels, cut);
-        if (as_json) return fmt::print("{}", plans_json(kernels));
-        for (const listed_kernel& each : kernels) fmt::print("{}\n", plan_text(each));
+        if (as_json) return fmt::print("{}", json(kernels));
+        for (const listed_kernel& each : kernels) fmt::print("{}\n", text(each));
     }
 };
 
@@ -245,10 +249,15 @@ int attune::generators::generator_main(int argc, char** argv, std::span<const va
         "explain", "print formula, inputs, outputs, blocks, conventions, costs, kernels and schedules");
     explain.add_to(explain_app);
 
-    plan_command plan{built};
+    kernels_command plan{plan_text, plans_json, built};
     CLI::App& plan_app = *app.add_subcommand(
         "plan", "print what is decided of each kernel: blocks, products, what is kept, outputs, passes, bytes");
     plan.add_to(plan_app);
+
+    kernels_command loops{loops_text, loops_json, built};
+    CLI::App& loops_app =
+        *app.add_subcommand("loops", "print the loops of each kernel as its schedule orders them, for Halide to lower");
+    loops.add_to(loops_app);
 
     describe_command describe;
     CLI::App& describe_app =
@@ -282,6 +291,7 @@ int attune::generators::generator_main(int argc, char** argv, std::span<const va
         if (draw_app.parsed()) draw.run(variants);
         if (explain_app.parsed()) explain.run(variants);
         if (plan_app.parsed()) plan.run(variants);
+        if (loops_app.parsed()) loops.run(variants);
         if (describe_app.parsed()) describe.run(variants);
         if (bench_app.parsed()) bench.run(variants);
     } catch (const std::exception& problem) {

@@ -309,10 +309,7 @@ std::string text_of_bytes(const json& bytes) {
 }
 
 std::string text_of_plan(const json& plan) {
-    std::string text = fmt::format("{} {} {}x{} {} {}\n", string_of(plan["variant"]), string_of(plan["types"]),
-                                   plan["depth"].get<int>(), plan["value_depth"].get<int>(), string_of(plan["target"]),
-                                   string_of(plan["purpose"]));
-    text += line("grid", text_of_grid(plan["grid"]));
+    std::string text = line("grid", text_of_grid(plan["grid"]));
     if (plan.contains("splits"))
         text += line("splits", fmt::format("{} at most; tasks {}", plan["splits"].get<int>(), plan["tasks"].dump()));
     if (plan.contains("softmaxes"))
@@ -341,7 +338,13 @@ std::string text_of_plan(const json& plan) {
 
 }  // namespace
 
-std::string plan_text(const listed_kernel& kernel) { return text_of_plan(json_of(kernel)); }
+std::string heading_of(const listed_kernel& kernel) {
+    const kernel_request& request = kernel.request;
+    return fmt::format("{} {} {}x{} {} {}\n", kernel.of->name, symbol_part(request.types), request.depths.depth,
+                       request.depths.value_depth, request.target->name, purpose_of(request.schedule));
+}
+
+std::string plan_text(const listed_kernel& kernel) { return heading_of(kernel) + text_of_plan(json_of(kernel)); }
 
 std::string plans_json(std::span<const listed_kernel> kernels) {
     json all = json::array();
