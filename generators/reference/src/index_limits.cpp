@@ -1,75 +1,29 @@
 #include "index_limits.hpp"
 
-#include "pointwise.hpp"
-
-#include <attune/ir/operations.hpp>
+#include <attune/ir/integer_interval.hpp>
 
 #include <algorithm>
 
 namespace attune::support {
 namespace {
 
-constexpr std::int64_t unknown = std::int64_t{1} << 40;  // so large that nobody makes a tensor for it
+/// So large that nobody makes a tensor for it.
+constexpr std::int64_t enough = std::int64_t{1} << 40;
+constexpr integer_interval anything{};
 
-struct range {
-    std::int64_t lowest, highest;
-    bool is_known() const { return lowest > -unknown && highest < unknown; }
-};
-constexpr range anything{-unknown, unknown};
-
-range of_corners(operation op, range x, range y) {
-    if (!x.is_known() || !y.is_known()) return anything;
-    range all{unknown, -unknown};
-    for (const std::int64_t a : {x.lowest, x.highest})
-        for (const std::int64_t b : {y.lowest, y.highest}) {
-            const std::int64_t value =
-                reference::integer_operation(op, static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
-            all = {std::min(all.lowest, value), std::max(all.highest, value)};
-        }
-    return all;
-}
-
-/// Of operations of one, the second is the first again.
-using range_of_two = range (*)(operation, range, range);
-constexpr range_of_two unknown_of_two = [](operation, range, range) { return anything; };
-
-constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
-    {operation::negate, unknown_of_two},
-    {operation::absolute,
-     [](operation, range x, range) {
-         return x.is_known() ? range{0, std::max(std::abs(x.lowest), std::abs(x.highest))} : anything;
-     }},
-    {operation::add, of_corners},
-    {operation::subtract, of_corners},
-    {operation::multiply, of_corners},
-    {operation::divide, [](operation op, range x, range y) { return y.lowest > 0 ? of_corners(op, x, y) : anything; }},
-    {operation::remainder, [](operation, range, range y) { return y.lowest > 0 ? range{0, y.highest - 1} : anything; }},
-    {operation::minimum,
-     [](operation, range x, range y) { return range{std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)}; }},
-    {operation::maximum,
-     [](operation, range x, range y) { return range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)}; }}};
-
-constexpr by_operation<family::bits, range_of_two> of_bits{
-    {operation::bit_and,
-     [](operation, range x, range y) {
-         return y.lowest >= 0 ? range{0, y.highest} : x.lowest >= 0 ? range{0, x.highest} : anything;
-     }},
-    {operation::bit_or, unknown_of_two},
-    {operation::bit_xor, unknown_of_two},
-    {operation::shift_left, unknown_of_two},
-    {operation::shift_right, of_corners}};
+bool is_known(const integer_interval& x) { return x.lowest > -enough && x.highest < enough; }
 
 using number_of_call = std::function<std::int64_t(const instruction&)>;
-using range_of_terminal = range (*)(const number_of_call&, const instruction&);
-constexpr range_of_terminal position = [](const number_of_call& number, const instruction& n) {
-    return range{0, std::max<std::int64_t>(number(n), 1) - 1};
+using interval_of_terminal = integer_interval (*)(const number_of_call&, const instruction&);
+constexpr interval_of_terminal position = [](const number_of_call& number, const instruction& n) {
+    return integer_interval{0, std::max<std::int64_t>(number(n), 1) - 1};
 };
-constexpr range_of_terminal length = [](const number_of_call& number, const instruction& n) {
-    return range{number(n), number(n)};
+constexpr interval_of_terminal length = [](const number_of_call& number, const instruction& n) {
+    return integer_interval::of(number(n));
 };
-constexpr range_of_terminal unknown_terminal = [](const number_of_call&, const instruction&) { return anything; };
-constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
-    {operation::constant, [](const number_of_call&, const instruction& n) { return range{n.integer, n.integer}; }},
+constexpr interval_of_terminal unknown_terminal = [](const number_of_call&, const instruction&) { return anything; };
+constexpr by_operation<family::terminal, interval_of_terminal> of_terminals{
+    {operation::constant, [](const number_of_call&, const instruction& n) { return integer_interval::of(n.integer); }},
     {operation::q_idx, position},
     {operation::kv_idx, position},
     {operation::b, position},
@@ -96,7 +50,7 @@ bool leads_to(const graph_ir& graph, std::int16_t from, std::int16_t to) {
 
 /// What is known of a node.
 struct fact {
-    range is = anything;  // elements that become indices count as 0
+    integer_interval is = anything;  // elements that become indices count as 0
     bool query{}, key{}, reads{};
 };
 
@@ -112,7 +66,7 @@ public:
             }
             here.query |= n.op == operation::q_idx, here.key |= n.op == operation::kv_idx;
             here.reads |= n.op == operation::load && n.kind == kind::integer;
-            here.is = range_of(n);
+            here.is = interval_at(n);
             if (n.op == operation::load && node(n, 0).op == operation::input) read(n);
             facts_.push_back(here);
         }
@@ -127,18 +81,21 @@ private:
         return graph_.nodes[static_cast<std::size_t>(n.arguments[i])];
     }
 
-    range range_of(const instruction& n) const {
+    integer_interval interval_at(const instruction& n) const {
         if (n.kind == kind::condition) return {0, 1};
         if (n.kind != kind::integer) return anything;
         const auto x = [&](std::size_t i) { return of(n, i < n.argument_count ? i : 0).is; };
         switch (family_of(n.op)) {
             case family::terminal: return of_terminals[n.op](number_, n);
-            case family::tensors: return n.op == operation::load ? range{0, 0} : range{number_(n), number_(n)};
-            case family::arithmetic: return of_arithmetic[n.op](n.op, x(0), x(1));
-            case family::bits: return of_bits[n.op](n.op, x(0), x(1));
+            case family::tensors: return n.op == operation::load ? integer_interval{0, 0} : integer_interval::of(number_(n));
+            case family::arithmetic:
+            case family::bits: {  // integers that wrap around may be any
+                const integer_interval made = interval_of(n.op, x(0), x(1));
+                return made.fits() ? made : anything;
+            }
             case family::selection:
                 if (n.op == operation::same) return x(0);
-                return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
+                return joined(x(1), x(2));
             case family::sums:
             case family::conversion:
             case family::function:
@@ -161,7 +118,7 @@ private:
     void read(const instruction& n) {
         for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis) {
             const fact& index = of(n, axis + 1);
-            if (index.is.is_known() && !(index.query && index.key)) {
+            if (is_known(index.is) && !(index.query && index.key)) {
                 std::int64_t& reached = limits.reached[static_cast<std::size_t>(node(n, 0).input)][axis];
                 reached = std::max(reached, index.is.highest + 1);
             }

@@ -27,7 +27,7 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
     const operation made_by = graph.nodes[tensor].op;
     if (made_by != operation::queries && made_by != operation::keys && made_by != operation::values) return {};
     const auto varies = [&](int n) { return depends[n].channel; };
-    narrow_rows found{.codes = graph.nodes[tensor].arguments[0], .factors = {}, .range = {}};
+    narrow_rows found{.codes = graph.nodes[tensor].arguments[0], .factors = {}};
     for (const instruction* it = &graph.nodes[found.codes]; it->op == operation::multiply;
          it = &graph.nodes[found.codes]) {
         const int left = it->arguments[0], right = it->arguments[1];

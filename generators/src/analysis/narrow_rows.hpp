@@ -16,7 +16,7 @@ struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
     bool whole{};         ///< codes are integers
-    integer_range range;  ///< so, of which numbers
+    integer_interval range = integer_interval::of_32_bits();  ///< so, of which numbers
     bool in_order{};      ///< neighbouring channels lie side by side: a channel's position decides nothing
 
     /// Whether codes are integers from -128 to 127.

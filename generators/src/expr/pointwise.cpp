@@ -361,7 +361,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
 Expr pointwise::byte_of(int integer) {
     const instruction& node = request_.graph().nodes[integer];
     const auto argument = [&](int i) { return byte_of(node.arguments[i]); };
-    const auto is_within = [&](int i, const integer_range& range) {
+    const auto is_within = [&](int i, const integer_interval& range) {
         return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i]).is_within(range);
     };
     if (node.op == operation::constant) return Internal::make_const(UInt(8), node.integer & 255);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace attune::mpi::detail {
@@ -12,15 +11,16 @@ namespace {
 
 using attune::detail::named_argument;
 
-constexpr std::int64_t least_i32 = std::numeric_limits<std::int32_t>::min(),
-                       most_i32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_values = std::int64_t{1} << 28;  // for more, kernels do as well
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is_value(const instruction& n) { return n.kind == kind::integer || n.kind == kind::condition; }
 
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0); }  // b > 0
+/// Of a node of which nothing is known.
+integer_interval unknown(const instruction& node) {
+    return node.kind == kind::condition ? integer_interval{0, 1} : integer_interval::of_32_bits();
+}
 
 }  // namespace
 
@@ -67,9 +67,9 @@ std::optional<int> whole_chunks::visible(int query_chunk, int key_chunk) {
                                                             : 0;
             now_[i] = each.ranges[(each.by_plane ? at(plane) * of_plane : 0) + chunk];
         }
-        const extremes seen = now_[at(root_)];
-        if (seen.least == 0 && seen.most == 1) return std::nullopt;
-        all += static_cast<int>(seen.most);
+        const integer_interval seen = now_[at(root_)];
+        if (!seen.is_point()) return std::nullopt;
+        all += static_cast<int>(seen.highest);
     }
     return all;
 }
@@ -139,37 +139,37 @@ whole_chunks::step whole_chunks::value(const instruction& node) {
     if (!exact || made.of == of_pairs) made.how = found::by_ranges;
     if (!can)
         made.how = found::once,
-        made.ranges.push_back(node.kind == kind::condition ? extremes{0, 1} : extremes{least_i32, most_i32});
+        made.ranges.push_back(unknown(node));
     return made;
 }
 
 /// Positions, or elements of a tensor that decides, read at queries or at keys.
 whole_chunks::step whole_chunks::load(const instruction& node) {
     using namespace dsl::of_shard;
-    step made{&node, found::at_positions}, unknown{&node, found::once};
-    unknown.ranges.push_back(node.kind == kind::condition ? extremes{0, 1} : extremes{least_i32, most_i32});
+    step made{&node, found::at_positions}, any{&node, found::once};
+    any.ranges.push_back(unknown(node));
     const instruction& tensor_read = graph_.nodes[at(node.arguments[0])];
-    if (tensor_read.op != operation::input) return unknown;
+    if (tensor_read.op != operation::input) return any;
     const input_declaration& declared = graph_.inputs[at(tensor_read.input)];
     const bool positions = declared.name == query_positions.label || declared.name == key_positions.label;
-    if (!positions && !(made.read = usable(declared))) return unknown;
+    if (!positions && !(made.read = usable(declared))) return any;
     for (std::size_t a = 1; a < node.argument_count; ++a) {
         const instruction& index = graph_.nodes[at(node.arguments[a])];
         const axis_kind axis = declared.axes[a - 1].kind;
         // The whole tensor's row is that of the position.
         if (axis == axis_kind::query || axis == axis_kind::key) {
-            if (index.op != (axis == axis_kind::query ? operation::q_idx : operation::kv_idx)) return unknown;
+            if (index.op != (axis == axis_kind::query ? operation::q_idx : operation::kv_idx)) return any;
             made.of |= axis == axis_kind::query ? of_queries : of_keys;
             made.arguments.push_back(-1);
             continue;
         }
-        if (!is_value(index)) return unknown;
+        if (!is_value(index)) return any;
         made.arguments.push_back(add(node.arguments[a]));
         const step& argument = steps_[at(made.arguments.back())];
-        if (!is_exact(argument)) return unknown;
+        if (!is_exact(argument)) return any;
         made.of |= argument.of;
     }
-    return made.of == of_pairs ? unknown : made;
+    return made.of == of_pairs ? any : made;
 }
 
 std::uint8_t whole_chunks::side_of(std::int16_t number) const {
@@ -228,95 +228,32 @@ std::optional<std::int64_t> whole_chunks::constant(const instruction& node) cons
     if (!is_load && name == all_heads.label) return of_.heads;
     if (!is_load && name == all_key_heads.label) return of_.key_heads;
     if (passed == given_.end()) return of_all ? std::optional(of_.tokens) : std::nullopt;
-    const bool fits = passed->integer >= least_i32 && passed->integer <= most_i32;
+    const bool fits = integer_interval::of(passed->integer).fits();
     return !is_load && passed->is == named_argument::form::integer && fits ? std::optional(passed->integer)
                                                                            : std::nullopt;
 }
 
 namespace {
 
-constexpr extremes anything{least_i32, most_i32}, undecided{0, 1};
-
-/// Integers of 32 bits go around; where they may, any is possible.
-extremes unless_around(const extremes& r) { return r.least < least_i32 || r.most > most_i32 ? anything : r; }
-
-extremes yes_or_no(bool must, bool may) { return {must, may}; }
-bool are_apart(const extremes& a, const extremes& b) { return a.most < b.least || b.most < a.least; }
-bool are_one(const extremes& a, const extremes& b) {
-    return a.least == a.most && b.least == b.most && a.least == b.least;
-}
-extremes least_of(const extremes& a, const extremes& b) {
-    return {std::min(a.least, b.least), std::min(a.most, b.most)};
-}
-extremes most_of(const extremes& a, const extremes& b) {
-    return {std::max(a.least, b.least), std::max(a.most, b.most)};
-}
-
-/// From the ranges of two arguments, or twice of one.
-using rule = extremes (*)(const extremes& a, const extremes& b);
-
-constexpr by_operation<family::comparison, rule> of_comparisons{
-    {operation::equal, [](auto& a, auto& b) { return yes_or_no(are_one(a, b), !are_apart(a, b)); }},
-    {operation::not_equal, [](auto& a, auto& b) { return yes_or_no(are_apart(a, b), !are_one(a, b)); }},
-    {operation::less, [](auto& a, auto& b) { return yes_or_no(a.most < b.least, a.least < b.most); }},
-    {operation::less_equal, [](auto& a, auto& b) { return yes_or_no(a.most <= b.least, a.least <= b.most); }},
-    {operation::greater, [](auto& a, auto& b) { return yes_or_no(a.least > b.most, a.most > b.least); }},
-    {operation::greater_equal, [](auto& a, auto& b) { return yes_or_no(a.least >= b.most, a.most >= b.least); }}};
-
-constexpr by_operation<family::logic, rule> of_logic{
-    {operation::logical_and, least_of}, {operation::logical_or, most_of}, {operation::logical_not, [](auto& a, auto&) {
-                                                                               return extremes{1 - a.most, 1 - a.least};
-                                                                           }}};
-
-constexpr by_operation<family::arithmetic, rule> of_arithmetic{
-    {operation::negate, [](auto& a, auto&) { return unless_around({-a.most, -a.least}); }},
-    {operation::absolute,
-     [](auto& a, auto&) {
-         return unless_around({std::max<std::int64_t>({a.least, -a.most, 0}), std::max(-a.least, a.most)});
-     }},
-    {operation::add, [](auto& a, auto& b) { return unless_around({a.least + b.least, a.most + b.most}); }},
-    {operation::subtract, [](auto& a, auto& b) { return unless_around({a.least - b.most, a.most - b.least}); }},
-    {operation::multiply,
-     [](auto& a, auto& b) {
-         const auto [least, most] =
-             std::minmax({a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most});
-         return unless_around({least, most});
-     }},
-    {operation::divide,
-     [](auto& a, auto& b) {
-         if (b.least <= 0 || b.least != b.most) return anything;
-         return extremes{floor_divide(a.least, b.least), floor_divide(a.most, b.least)};
-     }},
-    {operation::remainder, [](auto&, auto& b) { return b.least > 0 ? extremes{0, b.most - 1} : anything; }},
-    {operation::minimum, least_of},
-    {operation::maximum, most_of}};
-
 /// Where a score is not -infinity, by where its arguments are not.
-extremes of_scores(operation op, const extremes& a, const extremes& b, bool of_one) {
-    if (of_one) return family_of(op) == family::arithmetic || a.least > 0 ? a : undecided;
-    return op == operation::maximum ? most_of(a, b) : least_of(a, b);
+integer_interval of_scores(operation op, const integer_interval& a, const integer_interval& b, bool of_one) {
+    if (of_one) return family_of(op) == family::arithmetic || a.lowest > 0 ? a : integer_interval{0, 1};
+    return op == operation::maximum ? intervals::most_of(a, b) : intervals::least_of(a, b);
 }
 
 }  // namespace
 
-extremes whole_chunks::joined(const step& of) const {
+integer_interval whole_chunks::joined(const step& of) const {
     const operation op = of.node->op;
-    const extremes &a = now(of, 0), &b = of.arguments.size() > 1 ? now(of, 1) : a;
+    const integer_interval &a = now(of, 0), &b = of.arguments.size() > 1 ? now(of, 1) : a;
     if (op == operation::where) {
-        const extremes& c = now(of, 2);
-        if (a.least > 0) return b;
-        return a.most == 0 ? c : extremes{std::min(b.least, c.least), std::max(b.most, c.most)};
+        const integer_interval& c = now(of, 2);
+        if (a.lowest > 0) return b;
+        return a.highest == 0 ? c : integer_interval{std::min(b.lowest, c.lowest), std::max(b.highest, c.highest)};
     }
     if (!is_value(*of.node)) return of_scores(op, a, b, of.arguments.size() == 1);
-    const family of_this = family_of(op);
-    const rule joins = of_this == family::comparison ? of_comparisons[op]
-                       : of_this == family::logic    ? of_logic[op]
-                                                     : of_arithmetic[op];
-    if (joins) return joins(a, b);
     if (op == operation::to_integer) return a;
-    if (op == operation::shift_right && b.least == b.most && b.least >= 0 && b.least < 32)
-        return {a.least >> b.least, a.most >> b.least};
-    return anything;
+    return interval_of(op, a, b).wrapped();
 }
 
 }  // namespace attune::mpi::detail

@@ -48,7 +48,7 @@ void whole_chunks::tabulate(step& of, const chunks& tokens, int first, int last)
 }
 
 whole_chunks::numbers whole_chunks::values(const step& of, const place& here) {
-    if (of.how == found::once) return numbers(here.positions.size(), static_cast<std::int32_t>(of.ranges[0].least));
+    if (of.how == found::once) return numbers(here.positions.size(), static_cast<std::int32_t>(of.ranges[0].lowest));
     if (of.node->op == operation::b) return numbers(here.positions.size(), static_cast<std::int32_t>(here.batch));
     if (of.node->op == operation::h) return numbers(here.positions.size(), static_cast<std::int32_t>(here.head));
     if (of.node->op == operation::load) return loaded(of, here);

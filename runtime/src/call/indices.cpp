@@ -82,7 +82,7 @@ private:
         if (facts_.data()) return;
         const std::size_t count = call_.graph.nodes.size();
         auto* at = static_cast<std::byte*>(facts_.take(
-            count * (sizeof(variation_bits) + sizeof(number_range) + sizeof(std::int16_t) + sizeof(reach))));
+            count * (sizeof(variation_bits) + sizeof(integer_interval) + sizeof(std::int16_t) + sizeof(reach))));
         if (!at) throw std::bad_alloc();
         const auto next = [&]<class T>(std::span<T>& to) {
             to = {reinterpret_cast<T*>(at), count};
@@ -128,8 +128,8 @@ private:
             const bool above = ranges_[at].is_above();
             constexpr variation_bits of_positions = of_batch | of_head | of_query | of_key | of_channel;
             const bool varies = (varies_[at] & (of_positions | ~(of_bound - 1))) != 0;
-            fail(say(formula_of(call_.graph, static_cast<int>(at)), " from ", number_range::least, " to ",
-                     number_range::most, ", integers of 32 bits"),
+            fail(say(formula_of(call_.graph, static_cast<int>(at)), " from ", integer_interval::least, " to ",
+                     integer_interval::most, ", integers of 32 bits"),
                  say(above ? "up to " : "down to ", above ? ranges_[at].highest : ranges_[at].lowest,
                      varies ? " at this call's lengths" : ""),
                  varies ? "an index for each axis of a table, reals (as_real) where no index is meant, or fewer "
@@ -330,7 +330,7 @@ private:
     bool all_;
     scratch& facts_;
     std::pmr::vector<index_use>& found_;
-    std::span<number_range> ranges_;
+    std::span<integer_interval> ranges_;
     std::span<variation_bits> varies_;
     std::span<std::int16_t> order_;
     std::span<reach> reached_;

@@ -9,96 +9,7 @@
 namespace attune::detail {
 namespace {
 
-constexpr std::int64_t far = number_range::unknown;
-constexpr number_range anything{-far, far};
-
-constexpr bool is_known(std::int64_t end) { return end > -far && end < far; }
-constexpr std::int64_t limited(std::int64_t x) { return std::clamp(x, -far, far); }
-constexpr std::int64_t plus(std::int64_t x, std::int64_t y) {
-    std::int64_t sum = 0;
-    if (!is_known(x) || !is_known(y)) return is_known(x) ? y : x;
-    return __builtin_add_overflow(x, y, &sum) ? far : limited(sum);
-}
-constexpr std::int64_t times(std::int64_t x, std::int64_t y) {
-    std::int64_t product = 0;
-    if (__builtin_mul_overflow(x, y, &product)) return (x < 0) != (y < 0) ? -far : far;
-    return limited(product);
-}
-constexpr number_range negative(number_range x) { return {-x.highest, -x.lowest}; }
-
-/// Of what a shift or a product of an interval's ends bounds.
-template <class F> number_range of_ends(number_range x, number_range y, F f) {
-    const auto [lowest, highest] =
-        std::minmax({f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest), f(x.highest, y.highest)});
-    return {lowest, highest};
-}
-
-/// Of operations of one, the second is the first again.
-using range_of_two = number_range (*)(number_range, number_range);
-
-constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
-    {operation::negate, [](number_range x, number_range) { return negative(x); }},
-    {operation::absolute,
-     [](number_range x, number_range) {
-         if (x.lowest >= 0) return x;
-         return number_range{std::max<std::int64_t>(-x.highest, 0), std::max(-x.lowest, x.highest)};
-     }},
-    {operation::add,
-     [](number_range x, number_range y) { return number_range{plus(x.lowest, y.lowest), plus(x.highest, y.highest)}; }},
-    {operation::subtract,
-     [](number_range x, number_range y) {
-         return number_range{plus(x.lowest, -y.highest), plus(x.highest, -y.lowest)};
-     }},
-    {operation::multiply, [](number_range x, number_range y) { return of_ends(x, y, times); }},
-    {operation::divide,
-     [](number_range x, number_range y) {
-         const std::int64_t largest = std::max(-x.lowest, x.highest);  // no quotient exceeds its dividend
-         if (y.lowest < 1) return number_range{-largest, largest};
-         return of_ends(x, y, [](std::int64_t of, std::int64_t by) { return is_known(of) ? quotient_of(of, by) : of; });
-     }},
-    {operation::remainder,
-     [](number_range x, number_range y) {
-         if (x.lowest >= 0 && y.lowest >= 1 && x.highest < y.lowest) return x;
-         return number_range{std::min<std::int64_t>(plus(y.lowest, 1), 0),
-                             std::max<std::int64_t>(plus(y.highest, -1), 0)};
-     }},
-    {operation::minimum,
-     [](number_range x, number_range y) {
-         return number_range{std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)};
-     }},
-    {operation::maximum, [](number_range x, number_range y) {
-         return number_range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
-     }}};
-
-/// Bits no higher than the highest one of either.
-constexpr range_of_two below_highest_bit = [](number_range x, number_range y) {
-    if (x.lowest < 0 || y.lowest < 0 || x.highest > number_range::most || y.highest > number_range::most)
-        return anything;
-    const auto both = static_cast<std::uint64_t>(x.highest | y.highest);
-    return number_range{0, static_cast<std::int64_t>(std::bit_ceil(both + 1)) - 1};
-};
-constexpr by_operation<family::bits, range_of_two> of_bits{
-    {operation::bit_and,
-     [](number_range x, number_range y) {
-         if (y.lowest >= 0) return number_range{0, x.lowest >= 0 ? std::min(x.highest, y.highest) : y.highest};
-         return x.lowest >= 0 ? number_range{0, x.highest} : anything;
-     }},
-    {operation::bit_or, below_highest_bit},
-    {operation::bit_xor, below_highest_bit},
-    {operation::shift_left,
-     [](number_range x, number_range y) {
-         if (y.lowest < 0 || y.highest > 31) return anything;
-         const number_range all =
-             of_ends(x, y, [](std::int64_t number, std::int64_t by) { return times(number, std::int64_t{1} << by); });
-         return all.fits() ? all : anything;  // bits are lost, as is meant by those who shift
-     }},
-    {operation::shift_right, [](number_range x, number_range y) {
-         if (y.lowest < 0 || y.highest > 31) return anything;
-         return of_ends(x, y,
-                        [](std::int64_t number, std::int64_t by) { return is_known(number) ? number >> by : number; });
-     }}};
-
-number_range exactly(std::int64_t number) { return {number, number}; }
+constexpr integer_interval anything{};
 
 /// Channels of whatever has most of them.
 std::int64_t most_channels(const call_numbers& call) {
@@ -122,24 +33,24 @@ std::int64_t most_counted(const call_numbers& call, std::int64_t index) {
     return count;
 }
 
-using range_of_terminal = number_range (*)(const call_numbers&, int);
-template <axis_kind Axis> number_range positions(const call_numbers& call, int) {
+using range_of_terminal = integer_interval (*)(const call_numbers&, int);
+template <axis_kind Axis> integer_interval positions(const call_numbers& call, int) {
     return {0, std::max<std::int64_t>(call.shape[Axis], 1) - 1};
 }
-template <axis_kind Axis> number_range extent_along(const call_numbers& call, int) { return exactly(call.shape[Axis]); }
+template <axis_kind Axis> integer_interval extent_along(const call_numbers& call, int) { return integer_interval::of(call.shape[Axis]); }
 
 constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
-    {operation::constant, [](const call_numbers& call, int at) { return exactly(call.node(at).integer); }},
-    {operation::scalar, [](const call_numbers& call, int at) { return exactly(call.number(at)); }},
+    {operation::constant, [](const call_numbers& call, int at) { return integer_interval::of(call.node(at).integer); }},
+    {operation::scalar, [](const call_numbers& call, int at) { return integer_interval::of(call.number(at)); }},
     {operation::b, positions<axis_kind::batch>},
     {operation::h, positions<axis_kind::head>},
     {operation::q_idx, positions<axis_kind::query>},
     {operation::kv_idx, positions<axis_kind::key>},
-    {operation::d_idx, [](const call_numbers& call, int) { return number_range{0, most_channels(call) - 1}; }},
+    {operation::d_idx, [](const call_numbers& call, int) { return integer_interval{0, most_channels(call) - 1}; }},
     {operation::bound,
-     [](const call_numbers& call, int at) { return number_range{0, most_counted(call, call.node(at).integer) - 1}; }},
+     [](const call_numbers& call, int at) { return integer_interval{0, most_counted(call, call.node(at).integer) - 1}; }},
     {operation::input, [](const call_numbers&, int) { return anything; }},
-    {operation::kv_lengths, [](const call_numbers& call, int) { return number_range{0, call.shape[axis_kind::key]}; }},
+    {operation::kv_lengths, [](const call_numbers& call, int) { return integer_interval{0, call.shape[axis_kind::key]}; }},
     {operation::depth, extent_along<axis_kind::depth>},
     {operation::value_depth, extent_along<axis_kind::value_depth>},
     {operation::query_length, extent_along<axis_kind::query>},
@@ -148,13 +59,10 @@ constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::key_heads, extent_along<axis_kind::key_head>},
     {operation::batches, extent_along<axis_kind::batch>}};
 
-number_range of_elements(const call_numbers& call, const instruction& load) {
+integer_interval of_elements(const call_numbers& call, const instruction& load) {
     const named_argument* const read = call.read_by(load);
     const element_type type = read ? read->view.type() : element_type::i32;
-    if (type == element_type::boolean) return {0, 1};
-    if (type == element_type::u8) return {0, 255};
-    if (type == element_type::i16) return {-32768, 32767};
-    return type == element_type::i8 ? number_range{-128, 127} : anything;
+    return type == element_type::i32 ? anything : interval_of(type);  // an element of a table is looked at itself
 }
 
 }  // namespace
@@ -235,7 +143,7 @@ void find_variations(const graph_ir& graph, std::span<variation_bits> to) {
     }
 }
 
-number_range range_of(const call_numbers& call, int at, std::span<const number_range> below) {
+integer_interval range_of(const call_numbers& call, int at, std::span<const integer_interval> below) {
     const instruction& n = call.node(at);
     if (n.kind == kind::condition) return {0, 1};
     if (n.kind != kind::integer) return anything;
@@ -245,16 +153,16 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
     switch (family_of(n.op)) {
         case family::terminal: return of_terminals[n.op](call, at);
         case family::tensors:
-            return n.op == operation::load ? of_elements(call, n) : exactly(call.number(at));  // an extent
+            return n.op == operation::load ? of_elements(call, n) : integer_interval::of(call.number(at));  // an extent
         case family::conversion:
-            return call.node(n.arguments[0]).kind == kind::condition ? number_range{0, 1} : anything;
-        case family::arithmetic: return of_arithmetic[n.op](x(0), x(1));
-        case family::bits: return of_bits[n.op](x(0), x(1));
+            return call.node(n.arguments[0]).kind == kind::condition ? integer_interval{0, 1} : anything;
+        case family::arithmetic:
+        case family::bits: return interval_of(n.op, x(0), x(1));
         case family::selection:
             if (n.op == operation::same) return x(0);
-            return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
+            return joined(x(1), x(2));
         case family::sums: {  // of integers: no more terms than counted; what leaves 32 bits wraps around
-            const number_range all = of_ends({0, std::max<std::int64_t>(x(1).highest, 0)}, x(2), times);
+            const integer_interval all = intervals::times({0, std::max<std::int64_t>(x(1).highest, 0)}, x(2));
             return n.op == operation::sum && all.fits() ? all : anything;
         }
         case family::recurrent:

@@ -2,6 +2,7 @@
 #include "call/shape.hpp"
 
 #include <attune/ir/builder.hpp>
+#include <attune/ir/integer_interval.hpp>
 #include <attune/ir/operations.hpp>
 
 #include <array>
@@ -32,21 +33,6 @@ inline constexpr int max_bound_indices = dsl::detail::max_indices;
 inline constexpr variation_bits of_value_channel = variation_bits{of_bound} << max_bound_indices;
 constexpr variation_bits of_bound_index(std::int64_t index) { return of_bound << index; }
 
-/// Both inclusive, and exact beyond 32 bits: kernels compute in 32, so a call is refused where an index leaves them. An
-/// end of `unknown`, or of -`unknown`, says that nothing is known; every product of two numbers of 32 bits lies
-/// between.
-struct number_range {
-    static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
-                                  most = std::numeric_limits<std::int32_t>::max(),
-                                  unknown = (std::int64_t{1} << 62) + 1;
-    std::int64_t lowest, highest;
-    bool is_within(std::int64_t places) const { return lowest >= 0 && highest < places; }
-    bool fits() const { return lowest >= least && highest <= most; }
-    bool overflows() const { return (lowest < least && lowest > -unknown) || is_above(); }
-    /// Whether numbers above those of 32 bits are known to be among them.
-    bool is_above() const { return highest > most && highest < unknown; }
-};
-
 /// The numbers of a call whose shape is known.
 struct call_numbers {
     const graph_ir& graph;
@@ -70,18 +56,12 @@ struct call_numbers {
     bool ends_with_keys(const instruction& load, std::size_t axis) const;
 };
 
-/// Integers round down; 0 over 0.
-constexpr std::int64_t quotient_of(std::int64_t x, std::int64_t y) {
-    if (y == 0) return 0;
-    return x / y - (x % y != 0 && (x < 0) != (y < 0));
-}
-constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y == 0 ? 0 : x - quotient_of(x, y) * y; }
-
 /// By node.
 void find_variations(const graph_ir& graph, std::span<variation_bits> to);
 
-/// The range of a node for any contents of the tensors and lengths; `below` are the ranges of the nodes before it.
-number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
+/// The integers of a node for any contents of the tensors and lengths, as if they had any size: a call is refused where
+/// an index leaves 32 bits. `below` are those of the nodes before it.
+integer_interval range_of(const call_numbers& call, int node, std::span<const integer_interval> below);
 
 /// A position, one more for each bound index, and the value channel of an initial state.
 struct number_place {

@@ -185,7 +185,7 @@ private:
             if (axis != channels && varies_[place.arguments[axis + 1]].has(variable::channel))
                 fail(store_fault::channels_astray);
         const element_type element = list_.inputs[list_.nodes[place.arguments[0]].input].element;
-        const bool fits = integers_of(nodes(), list_.inputs, store.value).is_within(range_of(element));
+        const bool fits = integers_of(nodes(), list_.inputs, store.value).is_within(interval_of(element));
         if (place.kind == kind::integer && !fits) fail(store_fault::may_not_fit);
         for (const instruction& n : nodes())
             if (n.kind == kind::precomputed) fail(store_fault::beside_precomputed);

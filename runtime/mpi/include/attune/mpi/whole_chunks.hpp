@@ -3,17 +3,14 @@
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/planning.hpp>
 
+#include <attune/ir/integer_interval.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace attune::mpi::detail {
-
-/// Of an integer; of a condition 0 and 1; of a score, 1 where it is not -infinity.
-struct extremes {
-    std::int64_t least, most;
-};
 
 /// What a mask leaves of two chunks as a whole, by the intervals of what its conditions compare. Kernels are asked
 /// about what this leaves open: most pairs of chunks are far from the edges of a mask, and of two chunks a kernel has
@@ -45,7 +42,7 @@ private:
         bool by_plane{};                 ///< differs with the batch element or head
         bool asked{};                    ///< when two chunks are asked about
         const tensor* read{};            ///< by a load
-        std::vector<extremes> ranges{};  ///< by plane and chunk, as far as these matter; of `once`, one
+        std::vector<integer_interval> ranges{};  ///< of a score, 1 where it is not -infinity; by plane and chunk, as far as these matter; of `once`, one
     };
     struct place {
         std::span<const std::int32_t> positions;
@@ -53,7 +50,7 @@ private:
     };
     using numbers = std::vector<std::int32_t>;
     static bool is_exact(const step& of) {
-        return of.how == found::at_positions || (of.how == found::once && of.ranges[0].least == of.ranges[0].most);
+        return of.how == found::at_positions || (of.how == found::once && of.ranges[0].is_point());
     }
 
     int add(std::int16_t number);
@@ -63,8 +60,8 @@ private:
     std::uint8_t side_of(std::int16_t node) const;
     const tensor* usable(const input_declaration& declared) const;
     std::optional<std::int64_t> constant(const instruction& node) const;
-    extremes joined(const step& of) const;
-    const extremes& now(const step& of, std::size_t argument) const {
+    integer_interval joined(const step& of) const;
+    const integer_interval& now(const step& of, std::size_t argument) const {
         return now_[static_cast<std::size_t>(of.arguments[argument])];
     }
 
@@ -80,7 +77,7 @@ private:
     const int first_, planes_;
     std::vector<step> steps_;
     std::vector<int> step_of_node_;
-    std::vector<extremes> now_;  ///< of the pair of chunks that is asked about, by step
+    std::vector<integer_interval> now_;  ///< of the pair of chunks that is asked about, by step
     int root_ = -1;              ///< the scores; without, nothing can be said
     bool known_ = true;
 };
