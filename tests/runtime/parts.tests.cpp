@@ -146,3 +146,44 @@ TEST_CASE("explain and blocks say of a call in parts what they say of the same c
             CHECK(made.blocks == map.blocks);
         }
 }
+
+TEST_CASE("what is written has all batch elements in the whole call") {
+    wide_room room;
+    fake::call c;
+    auto all = c.arguments();
+    named(all, "k").view = room.spread(c.K(), far, 56);
+    named(all, "out").view = tensor(c.out.data(), {1, 4, 5, 4});
+    named(all, "lse").view = tensor(c.lse.data(), {1, 4, 5});
+    CHECK(fake::refusal(all).starts_with("attune: expected "));
+    CHECK(c.untouched());
+}
+
+namespace one_key_head {
+using namespace attune::dsl;
+inline constexpr auto scores = q * t(k);
+inline constexpr auto forward = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+inline constexpr auto of_keys = gradient(forward, of(out), wrt(k));
+}  // namespace one_key_head
+
+TEST_CASE("heads that write one gradient of keys together are no parts") {
+    wide_room room;
+    std::vector<float> memory(4096), written(64);
+    const std::int64_t keys[] = {1, 1, 7, index_calls::depth}, rows[] = {1, 4, 2, index_calls::value_depth};
+    std::vector<named_argument> all;
+    const auto add = [&](std::string_view name, const tensor& view) {
+        all.push_back({.name = name, .is = named_argument::form::view, .view = view});
+    };
+    add("q", room.spread(tensor(memory.data(), {1, 4, 2, index_calls::depth}), 4 * far, far));
+    add("k", tensor(memory.data(), keys)), add("v", tensor(memory.data(), {1, 1, 7, index_calls::value_depth}));
+    add("out", tensor(memory.data(), rows)), add("dout", tensor(memory.data(), rows));
+    add("lse", tensor(memory.data(), {1, 4, 2})), add("dk", tensor(written.data(), keys));
+    const attune::kernel only = index_calls::call::kernel_of();
+    const attune::graph_ir& graph = attune::dsl::ir_of<one_key_head::of_keys>;
+    std::erase_if(all, [&](const named_argument& each) {  // those that the gradient has
+        return each.name != "dk" &&
+               std::ranges::find(graph.inputs, each.name, &attune::input_declaration::name) == graph.inputs.end();
+    });
+    const int before = index_calls::calls_made;
+    CHECK_THROWS_AS(attune::detail::call(index_calls::call::table_of(graph, only), all, {}), attune::error);
+    CHECK(index_calls::calls_made == before);
+}

@@ -1,5 +1,7 @@
 #include "call/packed.hpp"
 #include "base/text.hpp"
+#include "call/axis_use.hpp"
+#include "call/view_part.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -91,23 +93,14 @@ public:
 
     tensor part(const tensor& t, const argument_axes& axes, bool broadcasts,
                 const packed_call::run_of_sequences& of) const {
-        std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
-        std::ranges::copy(t.shape(), shape.begin());
-        std::ranges::copy(t.strides(), strides.begin());
-        std::int64_t from = 0;
-        const auto batch = static_cast<std::size_t>(axes.batch), query = static_cast<std::size_t>(axes.query);
+        view_part made(t);
         if (is_packed(t, axes, broadcasts)) {
-            from = of.first_query * strides[query], shape[query] = of.queries;
-            if (axes.batch >= 0) shape[batch] = of.count, strides[batch] = of.queries * strides[query];
-        } else if (axes.batch >= 0 && shape[batch] == sequences_) {
-            from = of.first * strides[batch], shape[batch] = of.count;
+            made.cut(axes.query, of.first_query, of.queries);
+            if (axes.batch >= 0) made.lay(axes.batch, of.count, of.queries * t.stride(axes.query));
+        } else if (axes.batch >= 0 && t.extent(axes.batch) == sequences_) {
+            made.cut(axes.batch, of.first, of.count);
         }
-        const std::size_t rank = t.shape().size();
-        const tensor::extents extents(shape.data(), rank), steps(strides.data(), rank);
-        const auto* const data = static_cast<const std::byte*>(t.data());
-        const void* const at = t.empty() ? t.data() : data + from * static_cast<std::int64_t>(bytes_of(t.type()));
-        return t.read_only() ? tensor(t.type(), at, extents, steps)
-                             : tensor(t.type(), const_cast<void*>(at), extents, steps);
+        return made.view();
     }
 
 private:
@@ -163,38 +156,24 @@ const named_argument* packed_by(const kernel_table& table, std::span<const named
 }
 
 std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
-    const auto is_batch = [&](std::int16_t input, std::int64_t axis) {
-        return input >= 0 && graph.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(axis)].kind ==
-                                 axis_kind::batch;
-    };
     for (const output_declaration& output : graph.outputs)
         if (argument_axes(axes_of_output(graph, output).view()).batch < 0)
             return whole_batch{say(output.name, ", which sums over the batch"), "a call for each sequence"};
         else if (kind_of(graph, output) == kind::precomputed)
             return whole_batch{say(output.name, ", as long as a call's numbers say"), "a call for each sequence"};
+    const axis_use use = use_of_axes(graph, operation::b, [](axis_kind axis) { return axis == axis_kind::batch; });
     for (const instruction& n : graph.nodes) {
-        const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
-        // The tensor that is read, or whose gradient is written, at the arguments from the second on.
-        const std::int16_t indexed = n.op == operation::load      ? argument(0).input
-                                     : n.op == operation::deposit ? n.input
-                                                                  : std::int16_t{-1};
         if (n.op == operation::queries && states_length(n))
             return whole_batch{"queries(...) with a length of their own", "a call for each sequence"};
-        if (n.op == operation::batches || (n.op == operation::extent && is_batch(argument(0).input, n.integer)))
+        if (n.op == operation::batches || use == axis_use::by_extent)
             return whole_batch{"the size of the batch in it", "a scalar of the variant that the caller computes"};
         if (n.op == operation::keep)
             return whole_batch{"random numbers of each batch element in it", "a call for each sequence"};
-        const bool reads_precomputed = n.op == operation::load && argument(0).kind == kind::precomputed;
-        for (std::size_t i = 0; i < n.argument_count; ++i) {
-            const bool indexes_batch =
-                reads_precomputed ? i == 1 : i > 0 && is_batch(indexed, static_cast<std::int64_t>(i) - 1);
-            if ((argument(i).op == operation::b) != indexes_batch)
-                return whole_batch{
-                    indexes_batch ? "a batch axis that is read elsewhere than at b" : "b as a number in it",
-                    "an input over batch that is read at b"};
-        }
     }
-    return std::nullopt;
+    if (use == axis_use::apart) return std::nullopt;
+    return whole_batch{
+        use == axis_use::read_elsewhere ? "a batch axis that is read elsewhere than at b" : "b as a number in it",
+        "an input over batch that is read at b"};
 }
 
 packed_call::packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,

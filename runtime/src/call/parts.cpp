@@ -1,8 +1,10 @@
 #include "call/parts.hpp"
 #include "base/text.hpp"
+#include "call/axis_use.hpp"
 #include "call/packed.hpp"
+#include "call/view_part.hpp"
 
-#include <attune/ir/operations.hpp>
+#include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -39,31 +41,18 @@ bool has_heads_apart(const graph_ir& graph) {
         if (kind_of(graph, output) == kind::precomputed ||
             std::ranges::none_of(axes_of_output(graph, output).view(), is_head))
             return false;
-    for (const instruction& n : graph.nodes) {
-        const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
-        const auto is_over_heads = [&](std::int16_t input, std::int64_t axis) {
-            return is_head(graph.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(axis)].kind);
-        };
+    for (const instruction& n : graph.nodes)
         if (n.op == operation::heads || n.op == operation::key_heads || n.op == operation::keep ||
-            n.op == operation::tokens || n.kind == kind::precomputed || (states_length(n) && n.argument_count > 2))
+            n.op == operation::tokens || n.kind == kind::precomputed || (states_length(n) && n.argument_count > 2) ||
+            (n.op == operation::load && node_of(graph, n.arguments[0]).input < 0))  // of what the kernel makes
             return false;
-        if (n.op == operation::extent && argument(0).input >= 0 && is_over_heads(argument(0).input, n.integer))
-            return false;
-        const std::int16_t indexed = n.op == operation::load      ? argument(0).input
-                                     : n.op == operation::deposit ? n.input
-                                                                  : std::int16_t{-1};
-        if (n.op == operation::load && indexed < 0) return false;  // of what the kernel makes
-        for (std::size_t i = 0; i < n.argument_count; ++i) {
-            const bool indexes = indexed >= 0 && i > 0 && is_over_heads(indexed, static_cast<std::int64_t>(i) - 1);
-            if ((argument(i).op == operation::h) != indexes) return false;
-        }
-    }
-    return true;
+    return use_of_axes(graph, operation::h, is_head) == axis_use::apart;
 }
 
-/// A tensor of the call, and where its batch and its heads are.
+/// A tensor of the call, and where its batch and its heads are. What is written does not broadcast.
 struct placed {
     const named_argument* given;
+    bool is_written;
     int batch = -1, head = -1, key_head = -1;
 };
 
@@ -71,8 +60,8 @@ class division {
 public:
     division(const graph_ir& graph, std::span<const named_argument> arguments, const matched_arguments& whole)
         : arguments_(arguments) {
-        const auto add = [&](const named_argument* given, std::span<const axis_kind> axes) {
-            placed& made = tensors_.emplace_back(placed{given});
+        const auto add = [&](const named_argument* given, std::span<const axis_kind> axes, bool is_written) {
+            placed& made = tensors_.emplace_back(placed{given, is_written});
             for (std::size_t i = 0; i < axes.size(); ++i) {
                 if (axes[i] == axis_kind::batch) made.batch = static_cast<int>(i);
                 if (axes[i] == axis_kind::head) made.head = static_cast<int>(i);
@@ -84,18 +73,19 @@ public:
             const input_declaration& d = graph.inputs[i];
             std::array<axis_kind, max_rank> kinds{};
             for (std::size_t axis = 0; axis < d.rank; ++axis) kinds[axis] = d.axes[axis].kind;
-            if (!d.is_scalar) add(whole.inputs[i], std::span(kinds).first(d.rank));
+            if (!d.is_scalar) add(whole.inputs[i], std::span(kinds).first(d.rank), is_stored(graph, i));
         }
         static constexpr axis_kind of_lengths[] = {axis_kind::batch};
-        if (whole.kv_lengths) add(whole.kv_lengths, of_lengths);
+        if (whole.kv_lengths) add(whole.kv_lengths, of_lengths, false);
         for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-            if (whole.outputs[i]) add(whole.outputs[i], axes_of_output(graph, graph.outputs[i]).view());
+            if (whole.outputs[i]) add(whole.outputs[i], axes_of_output(graph, graph.outputs[i]).view(), true);
         for (const placed& each : tensors_) {
             batches_ = std::max(batches_, extent(each, each.batch)), heads_ = std::max(heads_, extent(each, each.head));
             key_heads_ = std::max(key_heads_, extent(each, each.key_head));
         }
         heads_ = std::max(heads_, key_heads_);
-        if (key_heads_ == 1) key_heads_ = heads_;  // which all read the same keys, or none that differ by head
+        // All read the same keys, or none that differ by head.
+        if (key_heads_ == 1 && !writes_of_key_heads()) key_heads_ = heads_;
     }
 
     bool is_needed() const {
@@ -107,7 +97,8 @@ public:
         if (!fits_rank_ || heads_ % key_heads_ != 0 || needs_whole_batch(graph) ||
             !std::ranges::all_of(tensors_, [&](const placed& each) {
                 const auto is = [&](int axis, std::int64_t of) {
-                    return axis < 0 || extent(each, axis) == 1 || extent(each, axis) == of;
+                    const std::int64_t own = extent(each, axis);
+                    return axis < 0 || (own == 1 && !each.is_written) || own == of;
                 };
                 return each.given->view.where() == memory::host && is_within(each.given->view, farthest) &&
                        is(each.batch, batches_) && is(each.head, heads_) && is(each.key_head, key_heads_);
@@ -115,7 +106,7 @@ public:
             return false;
         of_batch_ = largest(batches_, [&](std::int64_t count) { return fits(count, heads_); });
         of_heads_ = heads_;
-        if (of_batch_ == 0 && has_heads_apart(graph)) of_batch_ = 1, of_heads_ = largest_heads(graph);
+        if (of_batch_ == 0 && has_heads_apart(graph)) of_batch_ = 1, of_heads_ = largest_heads();
         return of_batch_ > 0 && of_heads_ > 0 &&
                (batches_ + of_batch_ - 1) / of_batch_ * ((heads_ + of_heads_ - 1) / of_heads_) <= most_parts;
     }
@@ -149,14 +140,19 @@ private:
         return std::ranges::all_of(tensors_, [&](const placed& t) { return is_within(part(t, 0, batches, 0, heads)); });
     }
 
-    /// Query heads of a part: those of some key heads; else an equal share of one key head's, which only gradients need
+    /// Whether something that is written has key heads, as the gradient of keys does: all heads of one make it
     /// together.
-    std::int64_t largest_heads(const graph_ir& graph) const {
+    bool writes_of_key_heads() const {
+        return std::ranges::any_of(tensors_, [](const placed& t) { return t.is_written && t.key_head >= 0; });
+    }
+
+    /// Query heads of a part: those of some key heads; else an equal share of one key head's.
+    std::int64_t largest_heads() const {
         const std::int64_t group = heads_ / key_heads_;
         if (const std::int64_t count = largest(key_heads_, [&](std::int64_t n) { return fits(1, n * group); });
             count > 0)
             return count * group;
-        if (std::ranges::find(graph.nodes, operation::deposit, &instruction::op) != graph.nodes.end()) return 0;
+        if (writes_of_key_heads()) return 0;
         for (std::int64_t count = group - 1; count > 0; --count)
             if (group % count == 0 && fits(1, count)) return count;
         return 0;
@@ -164,25 +160,14 @@ private:
 
     tensor part(const placed& t, std::int64_t batch, std::int64_t batches, std::int64_t head,
                 std::int64_t heads) const {
-        const tensor& view = t.given->view;
-        std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
-        std::ranges::copy(view.shape(), shape.begin());
-        std::ranges::copy(view.strides(), strides.begin());
-        std::int64_t from = 0;
+        view_part made(t.given->view);
         const auto cut = [&](int axis, std::int64_t first, std::int64_t count) {
-            if (axis < 0 || view.extent(axis) == 1) return;
-            shape[static_cast<std::size_t>(axis)] = count, from += first * strides[static_cast<std::size_t>(axis)];
+            if (axis >= 0 && t.given->view.extent(axis) != 1) made.cut(axis, first, count);
         };
         const std::int64_t group = heads_ / key_heads_;
         cut(t.batch, batch, batches), cut(t.head, head, heads);
         cut(t.key_head, head / group, std::max<std::int64_t>(heads / group, 1));
-        const std::size_t rank = view.shape().size();
-        const tensor::extents extents(shape.data(), rank), steps(strides.data(), rank);
-        const auto* const data = static_cast<const std::byte*>(view.data());
-        const void* const at =
-            view.empty() ? view.data() : data + from * static_cast<std::int64_t>(attune::bytes_of(view.type()));
-        return view.read_only() ? tensor(view.type(), at, extents, steps)
-                                : tensor(view.type(), const_cast<void*>(at), extents, steps);
+        return made.view();
     }
 
     std::span<const named_argument> arguments_;
