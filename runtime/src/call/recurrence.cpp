@@ -74,15 +74,17 @@ int run_state(const recurrent_call& call, void* user_context, std::int32_t batch
     *next = &kept.buffer;
 
     *before = &first.buffer;
-    do {  // a sequence without tokens has one chunk of none, which moves its state
-        const auto tokens = static_cast<std::int32_t>(std::min(call.tokens_of_chunk, call.tokens - token));
+    std::int64_t done = 0;  // beyond 32 bits where the last chunk ends
+    do {                    // a sequence without tokens has one chunk of none, which moves its state
+        token = static_cast<std::int32_t>(done);
+        const auto tokens = static_cast<std::int32_t>(std::min(call.tokens_of_chunk, call.tokens - done));
         for (std::size_t i = 0; i < call.rows.size(); ++i)
             rows[i].cut(*call.rows[i], token, tokens, static_cast<std::int32_t>(head * call.group),
                         static_cast<std::int32_t>(call.group), batch);
         if (const int code = call.chunk(argv.data()); code != 0) return code;
         *before = &kept.buffer;
-        token += static_cast<std::int32_t>(call.tokens_of_chunk);
-    } while (token < call.tokens);
+        done += call.tokens_of_chunk;
+    } while (done < call.tokens);
     return 0;
 }
 
@@ -96,6 +98,7 @@ int run_recurrence(void** arguments) {
                          static_cast<std::int32_t>(index % of.heads));
     };
     void* const user_context = *static_cast<void**>(arguments[0]);
+    // No more than an output has elements, which are counted in 32 bits.
     return halide_do_par_for(user_context, task, 0, static_cast<int>(call.batches * call.heads),
                              reinterpret_cast<std::uint8_t*>(const_cast<recurrent_call*>(&call)));
 }
