@@ -4,8 +4,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <algorithm>
-
 namespace steps {
 using namespace attune::dsl;
 
@@ -35,22 +33,32 @@ inline constexpr auto read_before =
 inline constexpr auto second_pair =
     read([](auto S) { return exp(-beta) * S + t(k_row) * v_row + t(a_row) * (beta * (a_row * S)); });
 inline constexpr auto of_each_head = read([](auto S) { return exp(-slopes(h)) * S + t(k_row) * v_row; });
+inline constexpr auto first_of_key_heads = input<"first_of_key_heads", f32>(batch, key_head, depth, value_depth);
+inline constexpr auto shared_from_key_heads =
+    q_row * recurrence(first_of_key_heads, [](auto S) { return exp(-beta) * S + t(k_row) * v_row; });
+inline constexpr auto apart_from_key_heads =
+    q_row * recurrence(first_of_key_heads, [](auto S) { return exp(-slopes(h)) * S + t(k_row) * v_row; });
+inline constexpr auto first_of_heads = input<"first_of_heads", f32>(batch, head, depth, value_depth);
+inline constexpr auto apart_from_heads =
+    q_row * recurrence(first_of_heads, [](auto S) { return exp(-slopes(h)) * S + t(k_row) * v_row; });
 inline constexpr auto halves = read([](auto S) { return S - 0.5 * S + t(k_row) * v_row; });
 }  // namespace steps
 
 namespace {
 
 template <const auto& Graph> attune::recurrence_arguments form_of() {
-    const auto& nodes = attune::dsl::ir_of<Graph>.nodes;
-    return attune::arguments_of(*std::ranges::find(nodes, attune::operation::recurrence, &attune::instruction::op));
+    return attune::form_of_recurrence(attune::dsl::ir_of<Graph>.nodes);
 }
 template <const auto& Graph> const attune::instruction& node(std::int16_t at) {
     return attune::dsl::ir_of<Graph>.nodes[static_cast<std::size_t>(at)];
 }
 template <const auto& Graph> bool has_states_of_key_heads() {
     const auto& graph = attune::dsl::ir_of<Graph>;
-    const auto found = std::ranges::find(graph.nodes, attune::operation::recurrence, &attune::instruction::op);
-    return attune::has_states_of_key_heads(graph, static_cast<std::int16_t>(found - graph.nodes.begin()));
+    return attune::has_states_of_key_heads(graph, attune::recurrence_of(graph.nodes));
+}
+template <const auto& Graph> bool is_a_state_as_passed() {
+    const auto& graph = attune::dsl::ir_of<Graph>;
+    return attune::is_a_state_as_passed(graph, attune::recurrence_of(graph.nodes));
 }
 
 }  // namespace
@@ -80,4 +88,11 @@ TEST_CASE("scales of a state are added up", "[language]") {
 TEST_CASE("states are of key heads where the step reads such alone", "[language]") {
     CHECK(has_states_of_key_heads<steps::delta>());
     CHECK_FALSE(has_states_of_key_heads<steps::of_each_head>());
+}
+
+TEST_CASE("a first state of key heads lies as it is read where the states are of key heads, too", "[language]") {
+    CHECK(is_a_state_as_passed<steps::shared_from_key_heads>());
+    CHECK(is_a_state_as_passed<steps::apart_from_heads>());
+    CHECK_FALSE(is_a_state_as_passed<steps::apart_from_key_heads>());
+    CHECK_FALSE(is_a_state_as_passed<steps::delta>());
 }

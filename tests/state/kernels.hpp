@@ -38,4 +38,16 @@ inline constexpr auto from_pool = recurrence(where(slot(b) < 0, 0.0, pool(max(sl
                                              [](auto S) { return 0.5 * S + t(own::k) * own::v; });
 inline constexpr auto pooled = outputs(out = own::q * from_pool, output<"state_out"> = last(from_pool));
 
+/// Retention decays by query heads: several of them begin with the state of one key head.
+inline constexpr auto first_of_key_heads = input<"first_of_key_heads", f32>(batch, key_head, depth, value_depth);
+inline constexpr auto from_key_heads = catalogue::retention(first_of_key_heads, own::k, own::v);
+inline constexpr auto retention_shared =
+    outputs(out = own::q * from_key_heads, output<"state_out"> = last(from_key_heads));
+
+/// Arguments and kernels of `gated_on`, and the first state is read elsewhere, too.
+inline constexpr auto gated_states = delta<own, decays::of_tokens, true>::states;
+inline constexpr auto gated_and_first =
+    outputs(out = unit(own::q, 1e-6) * gated_states * rsqrt(depth) + as_output(own::state_in(b, h, 0, d_idx)),
+            output<"state_out"> = last(gated_states));
+
 }  // namespace state_kernels

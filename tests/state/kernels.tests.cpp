@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <limits>
 #include <random>
+#include <span>
 
 using namespace attune;
 using namespace attune::testing;
@@ -160,7 +161,8 @@ struct gated_call {
     static std::size_t states() { return static_cast<std::size_t>(batches * heads * depth * depth); }
 
     /// The tokens from `first` on, so many, and the states before and after.
-    void run(std::int64_t first, std::int64_t count, float* before, float* behind, const options& how = {}) {
+    void run(std::int64_t first, std::int64_t count, float* before, float* behind,
+             const kernel_table& table = detail::table_of<of::gated_on>()) {
         const std::int64_t row[] = {batches, heads, count, depth}, number[] = {batches, heads, count},
                            state_shape[] = {batches, heads, depth, depth};
         const std::int64_t row_steps[] = {heads * tokens * depth, tokens * depth, depth, 1},
@@ -172,7 +174,7 @@ struct gated_call {
             named("v", rows_of(v)),          named("log_decay", numbers_of(decay)),
             named("beta", numbers_of(beta)), named("state_in", tensor(before, state_shape)),
             named("out", rows_of(out)),      named("state_out", tensor(behind, state_shape))};
-        detail::call(detail::table_of<of::gated_on>(), arguments, how);
+        detail::call(table, arguments, {});
     }
 };
 
@@ -264,6 +266,17 @@ TEST_CASE("kv_lengths are refused", "[state]") {
 }
 
 namespace {
+/// A call of a graph whose outputs are `out` and `state_out`, against the reference evaluator.
+void check_call(const kernel_table& table, const std::vector<detail::named_argument>& arguments) {
+    detail::call(table, arguments, {});
+    std::vector<reference::argument> given;
+    for (const detail::named_argument& each : arguments) given.push_back({each.name, each.view});
+    const reference::results expected = reference::evaluate(table.graph, given);
+    for (const detail::named_argument& each : arguments)
+        if (each.name == "out" || each.name == "state_out")
+            CHECK(reference::largest_error(each.view, expected[each.name], expected.rows) < 2e-5);
+}
+
 /// A call whose first state is a formula of a pool and of tables over channels.
 struct pooled_call {
     const std::vector<std::int64_t> row{2, 2, 20, 16}, states{3, 2, 16, 16}, after_shape{2, 2, 16, 16}, two{2};
@@ -324,4 +337,38 @@ TEST_CASE("what a first state reads beyond a table of two channels is the table'
     std::fill(c.ramp.begin() + 20, c.ramp.end(), std::numeric_limits<float>::quiet_NaN());
     REQUIRE(c.refused(c.arguments(8, 20)).empty());
     CHECK(c.after == expected);
+}
+
+TEST_CASE("heads with states of their own may begin with those of key heads", "[state]") {
+    const std::int64_t keys[] = {2, 4, 20, 16}, values[] = {2, 4, 20, 32}, first[] = {2, 2, 16, 32},
+                       states[] = {2, 4, 16, 32};
+    std::vector<float> q = numbers(2560, 1), k = numbers(2560, 2), v = numbers(5120, 3), before = numbers(4096, 4),
+                       out(5120), after(4096);  // beyond the first states lie other numbers
+    check_call(detail::table_of<of::retention_shared>(),
+               {named("q", tensor(q.data(), keys)), named("k", tensor(k.data(), keys)),
+                named("v", tensor(v.data(), values)), named("first_of_key_heads", tensor(before.data(), first)),
+                named("out", tensor(out.data(), values)), named("state_out", tensor(after.data(), states))});
+}
+
+TEST_CASE("a state that is read elsewhere, too, does not go on in place", "[state]") {
+    kernel_table table = detail::table_of<of::gated_on>();
+    table.graph = dsl::ir_of<of::gated_and_first>;
+    gated_call call(3);
+    const std::vector<float> before = call.state;
+    CHECK_THROWS_MATCHES(call.run(0, 3, call.state.data(), call.state.data(), table), error,
+                         MessageMatches(ContainsSubstring("expected state_out apart from state_in")));
+    CHECK(call.state == before);
+}
+
+TEST_CASE("a decay of NaN reaches the outputs of its head from its token on", "[state]") {
+    gated_call call(20);
+    constexpr std::int64_t spoilt = 5, row = gated_call::depth;
+    call.decay[spoilt] = std::nanf("");  // of batch element 0 and head 0
+    call.run(0, 20, call.state.data(), call.after.data());
+    const auto is_nan = [](float x) { return std::isnan(x); };
+    const auto of_head = std::span(call.out).first(20 * row);
+    CHECK(std::ranges::all_of(of_head.subspan(spoilt * row), is_nan));
+    CHECK(std::ranges::all_of(std::span(call.after).first(row * row), is_nan));
+    CHECK(std::ranges::none_of(std::span(call.out).subspan(20 * row), is_nan));
+    CHECK(std::ranges::none_of(std::span(call.after).subspan(row * row), is_nan));
 }

@@ -203,7 +203,8 @@ void recurrent_chunk::define_keys() {
     const graph_ir& graph = request_.graph();
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
         if (graph.nodes[n].op == operation::value_idx) where.known[static_cast<int>(n)] = {x_.e, {}};
-    system_.copies_state = !is(of_.initial, 0) && !is_a_state_as_passed(graph, of_.initial);
+    system_.copies_state =
+        !is(of_.initial, 0) && !is_a_state_as_passed(graph, static_cast<std::int16_t>(recurrence_of(graph)));
     const Expr before = place_.state_before(x_.e, x_.d);
     system_.state(x_.e, x_.d) =
         system_.copies_state

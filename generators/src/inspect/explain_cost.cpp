@@ -123,8 +123,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
                                               [&](const instruction& node) { return node.op == op; }));
     };
     if (has_recurrences(graph.nodes)) {  // of each element of a state: what reads it and what is added to it
-        const recurrence_arguments of =
-            arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+        const recurrence_arguments of = form_of_recurrence(graph.nodes);
         const int products = 1 + count(operation::read_states) + (is_constant(graph.nodes[of.erase], 0) ? 0 : 1) +
                              (of.has_second_pair() ? 2 : 0);
         return product(2 * products, {{"B", call.batches},

@@ -97,8 +97,7 @@ bool uses(const graph_ir& graph, operation op) {
 }
 
 std::vector<choice> choices_of_recurrence(const graph_ir& graph) {
-    const recurrence_arguments of =
-        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    const recurrence_arguments of = form_of_recurrence(graph.nodes);
     std::vector<choice> all{
         {"order", "a token reads the state that the token before it left; there is no mask"},
         {"chunks",

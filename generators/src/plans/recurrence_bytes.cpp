@@ -12,8 +12,8 @@ namespace attune::generators::inline plans {
 std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
-    const recurrence_arguments of =
-        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    const std::int16_t recurrence = recurrence_of(graph.nodes);
+    const recurrence_arguments of = arguments_of(node(recurrence));
     const auto [depth, value_depth] = request.depths;
     const int rows = cut.block * (of.has_second_pair() ? 2 : 1);
     std::vector<buffer> all{{"rows of keys", 12 * floats(rows, depth)},
@@ -22,7 +22,7 @@ std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& 
                             {"state", floats(depth, value_depth)}};
     if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel)
         all.push_back({"fading keys", floats(rows * cut.block, depth) + 2 * floats(cut.block, depth)});
-    if (!is_constant(node(of.initial), 0) && !is_a_state_as_passed(graph, of.initial))
+    if (!is_constant(node(of.initial), 0) && !is_a_state_as_passed(graph, recurrence))
         all.push_back({"first state", floats(depth, value_depth)});
     all.push_back({"rounding", 48 * 128});
     return all;

@@ -105,15 +105,29 @@ bool has_states_of_key_heads_as_output(const graph_ir& graph, const output_decla
            has_states_of_key_heads(graph, recurrence_under(graph.nodes, output.node));
 }
 
+/// Whether a graph reads an input at one place alone.
+bool is_read_once(const graph_ir& graph, std::size_t input) {
+    int reads = 0;
+    for (const instruction& it : graph.nodes) {
+        if (it.op == operation::extent) continue;
+        for (std::size_t i = 0; i < it.argument_count; ++i) {
+            const instruction& read = node_of(graph, it.arguments[i]);
+            reads += read.op == operation::input && read.input == static_cast<std::int16_t>(input);
+        }
+    }
+    return reads == 1;
+}
+
 /// Whether an output is the last states of a recurrence, in the memory of the input that its first ones are: a call
-/// goes on in place.
+/// goes on in place. What else reads that input would read states of some later token.
 bool goes_on_in_place(const graph_ir& graph, const matched_arguments& given, const tensor& written, std::size_t input) {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given.outputs[i] || &given.outputs[i]->view != &written) continue;
         const output_declaration& output = graph.outputs[i];
         if (kind_of(graph, output) != kind::last_state) return false;
-        const std::int16_t initial = arguments_of(node_of(graph, recurrence_under(graph.nodes, output.node))).initial;
-        if (!is_a_state_as_passed(graph, initial)) return false;
+        const std::int16_t recurrence = recurrence_under(graph.nodes, output.node);
+        if (!is_a_state_as_passed(graph, recurrence) || !is_read_once(graph, input)) return false;
+        const std::int16_t initial = arguments_of(node_of(graph, recurrence)).initial;
         const tensor& before = given.inputs[input]->view;
         return node_of(graph, node_of(graph, initial).arguments[0]).input == static_cast<std::int16_t>(input) &&
                before.data() == written.data() && std::ranges::equal(before.shape(), written.shape()) &&

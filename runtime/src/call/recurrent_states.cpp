@@ -12,11 +12,6 @@
 namespace attune::detail {
 namespace {
 
-std::int16_t recurrence_in(const graph_ir& graph) {
-    const auto found = std::ranges::find(graph.nodes, operation::recurrence, &instruction::op);
-    return static_cast<std::int16_t>(found - graph.nodes.begin());
-}
-
 /// Steps are those of the tensor, and 0 along an axis of extent 1: it broadcasts.
 states_view states_in(const tensor& t) {
     const auto step = [&](int axis) { return t.extent(axis) > 1 ? t.stride(axis) : 0; };
@@ -33,10 +28,10 @@ void bound_call::check_recurrence() const {
 
 void bound_call::run_recurrence(int threads) const {
     const graph_ir& graph = table_.graph;
-    const std::int16_t recurrence = recurrence_in(graph);
+    const std::int16_t recurrence = recurrence_of(graph.nodes);
     const recurrence_arguments of = arguments_of(node_of(graph, recurrence));
     recurrent_call call{};
-    if (is_a_state_as_passed(graph, of.initial)) {
+    if (is_a_state_as_passed(graph, recurrence)) {
         const std::int16_t input = node_of(graph, node_of(graph, of.initial).arguments[0]).input;
         call.before = states_in(given_.inputs[static_cast<std::size_t>(input)]->view);
     }

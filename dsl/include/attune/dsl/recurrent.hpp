@@ -112,7 +112,7 @@ private:
         constexpr bool has_factor = !std::is_same_v<decltype(read.factor), unscaled>;
         std::int16_t factor = -1;
         if constexpr (has_factor) factor = enter(list, read.factor);
-        if (reads_decayed(list, read.scale) && fold.erase(of_key, row, factor, Read::subtracted)) return;
+        if (reads_decayed(list, fold, read.scale) && fold.erase(of_key, row, factor, Read::subtracted)) return;
         std::int16_t whole = row;
         if (has_factor) whole = fold.of_two(operation::multiply, whole, factor);
         if constexpr (!std::is_same_v<decltype(read.scale), unscaled>)
@@ -120,14 +120,13 @@ private:
         if (Read::subtracted) whole = fold.negated(whole);
         fold.add_second(of_key, whole);
     }
-    /// Whether a read is of the state that the step keeps, the decayed one.
-    template <class Scale> constexpr bool reads_decayed(const ir_builder& list, const Scale& scale) const {
-        if constexpr (!std::is_same_v<Scale, std::remove_cvref_t<decltype(step.scale)>>)
+    /// Whether a read is of the state that the step keeps, the decayed one. Of one type, constants may differ.
+    template <class Scale>
+    static constexpr bool reads_decayed(ir_builder& list, const recurrence_fold& fold, const Scale& scale) {
+        if constexpr (!std::is_same_v<Scale, std::remove_cvref_t<decltype(Step::scale)>>)
             return false;
-        else {
-            ir_builder tried = list;  // of one type, and constants may differ
-            return entered_scale(tried, scale) == entered_scale(tried, step.scale);
-        }
+        else
+            return entered_scale(list, scale) == fold.decay();
     }
 };
 

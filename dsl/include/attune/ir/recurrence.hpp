@@ -48,11 +48,19 @@ constexpr bool is_constant(const instruction& it, double number) {
     return it.op == operation::constant && it.kind == kind::real && it.number == number;
 }
 
+/// The first recurrence of a graph; -1 where there is none.
+constexpr std::int16_t recurrence_of(std::span<const instruction> nodes) {
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+        if (nodes[n].op == operation::recurrence) return static_cast<std::int16_t>(n);
+    return -1;
+}
+
 /// Whether a graph has recurrences. It then has no scores.
-constexpr bool has_recurrences(std::span<const instruction> nodes) {
-    for (const instruction& it : nodes)
-        if (it.op == operation::recurrence) return true;
-    return false;
+constexpr bool has_recurrences(std::span<const instruction> nodes) { return recurrence_of(nodes) >= 0; }
+
+/// The form of the first recurrence of a graph that has one.
+constexpr recurrence_arguments form_of_recurrence(std::span<const instruction> nodes) {
+    return arguments_of(nodes[static_cast<std::size_t>(recurrence_of(nodes))]);
 }
 
 /// Whether a recurrence has a state for each key head, which several query heads read: where its step and its initial
@@ -79,15 +87,18 @@ constexpr bool has_states_of_key_heads(const graph_ir& graph, std::int16_t recur
     return of_key_heads;
 }
 
-/// Whether an initial state is an input (batch, head, depth, value depth) as it lies, which the first chunk reads.
-constexpr bool is_a_state_as_passed(const graph_ir& graph, std::int16_t initial) {
+/// Whether the initial state of a recurrence is an input (batch, head, depth, value depth) as it lies, which the first
+/// chunk reads. One over key heads is, where the states are of key heads: else several heads begin with one of it.
+constexpr bool is_a_state_as_passed(const graph_ir& graph, std::int16_t recurrence) {
     const auto at = [&](std::int16_t n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
-    const instruction& it = at(initial);
+    const instruction& it = at(arguments_of(at(recurrence)).initial);
     if (it.op != operation::load || it.argument_count != 5 || at(it.arguments[0]).op != operation::input) return false;
     const input_declaration& input = graph.inputs[static_cast<std::size_t>(at(it.arguments[0]).input)];
     return input.element == element_type::f32 && at(it.arguments[1]).op == operation::b &&
            at(it.arguments[2]).op == operation::h && at(it.arguments[3]).op == operation::d_idx &&
            at(it.arguments[4]).op == operation::value_idx && input.axes[0].kind == axis_kind::batch &&
+           (input.axes[1].kind == axis_kind::head ||
+            (input.axes[1].kind == axis_kind::key_head && has_states_of_key_heads(graph, recurrence))) &&
            input.axes[2].kind == axis_kind::depth && input.axes[3].kind == axis_kind::value_depth;
 }
 
@@ -100,6 +111,7 @@ public:
         to_.initial = initial, to_.decay = decay;
     }
 
+    constexpr std::int16_t decay() const { return to_.decay; }
     constexpr std::int16_t real(double number) {
         return list_.add({.op = operation::constant, .kind = kind::real, .number = number});
     }
