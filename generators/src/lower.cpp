@@ -261,12 +261,12 @@ Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomp
 
 /// A chunk of tokens, which has no blocks of pairs.
 lowered_kernel lower_recurrence(const kernel_request& request, const kernel_plan& planned) {
-    recurrent_chunk chunk(request);
+    recurrent_chunk chunk(request, std::get<chunk_plan>(planned.body));
     chunk.schedule();
     Pipeline step(chunk.outputs);
     step.add_custom_lowering_pass(new allow_empty_inputs);
     check_passes(step, planned);
-    return {chunk.arguments(), step, planned.places(), {}, {}};
+    return {chunk.arguments(), step, {}, {}, {}};  // a call passes rows and then the state, as the chunk has them
 }
 
 /// What std::visit has no other kernel for.

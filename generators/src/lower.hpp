@@ -17,8 +17,8 @@ using pass_observer = std::function<void(const std::string& pass, const Halide::
 struct lowered_kernel {
     std::vector<Halide::Argument> arguments;  ///< inputs in the graph's order, then kv_lengths (batch)
     Halide::Pipeline attention;               ///< its buffers as kernel_table.hpp says
-    std::vector<int>
-        order;  ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
+    std::vector<int> order;   ///< outputs in the graph's order and then the saved rows, as places among the pipeline's
+                              ///< outputs; empty of a recurrence, whose call has them in the pipeline's order
     Halide::Pipeline stores;  ///< what is stored before, an output for each tensor; undefined if nothing is
     Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full;
                               ///< undefined of a recurrence

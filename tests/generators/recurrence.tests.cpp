@@ -5,6 +5,7 @@
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
+#include "plans/kernel_plan.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -16,6 +17,7 @@
 using namespace attune::generators;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
 
 namespace recurring {
 using namespace attune::dsl;
@@ -25,6 +27,9 @@ inline constexpr auto states = recurrence([](auto S) { return S + t(rows) * valu
 inline constexpr auto fading = recurrence([](auto S) { return 0.5 * S + t(rows) * values_of_tokens; });
 inline constexpr auto linear = rows * states;
 inline constexpr auto both = rows * states + rows * fading;
+inline constexpr auto state_first = outputs(output<"state_out"> = last(states), out = linear);
+inline constexpr auto state_twice =
+    outputs(out = linear, output<"state_out"> = last(states), output<"state_again"> = last(states));
 inline constexpr auto every_state = outputs(out = rows * states, output<"states"> = states);
 inline constexpr auto channel = bound_index<"channel">;
 inline constexpr auto normed =
@@ -69,9 +74,20 @@ TEST_CASE("a kernel is of one recurrence, its outputs and its last state", "[rec
             [] { lower(request_of(attune::dsl::ir_of<recurring::both>)); });
     refuses("a recurrence's kernel makes outputs and the last state",
             [] { lower(request_of(attune::dsl::ir_of<recurring::every_state>)); });
+    refuses("two outputs of one last state have no kernel yet; name it once",
+            [] { lower(request_of(attune::dsl::ir_of<recurring::state_twice>)); });
     refuses("an element of what a recurrence gives", [] { lower(request_of(attune::dsl::ir_of<recurring::normed>)); });
     refuses("a recurrence in a graph that stores", [] { lower(request_of(attune::dsl::ir_of<recurring::storing>)); });
     refuses("tokens of a length of their own", [] { facts_of(attune::dsl::ir_of<recurring::newest_tokens>); });
+}
+
+TEST_CASE("the state is the last value of a recurrence's kernel, wherever the graph names it", "[recurrence]") {
+    const kernel_request request = request_of(attune::dsl::ir_of<recurring::state_first>);
+    CHECK(plan_kernel(request).places() == std::vector<int>{1, 0});
+    const std::vector<Halide::Func> values = lower(request).attention.outputs();
+    REQUIRE(values.size() == 2);
+    CHECK_THAT(values[0].name(), StartsWith("output_out"));
+    CHECK_THAT(values[1].name(), StartsWith("state_after"));
 }
 
 TEST_CASE("schedules of attention are none of a recurrence", "[recurrence]") {

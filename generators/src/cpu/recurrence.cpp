@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 namespace attune::generators::inline cpu {
 using namespace Halide;
@@ -14,55 +13,24 @@ namespace {
 
 constexpr float most_negative_log = -200.0f;  ///< below, a decay is 0 in f32, and its logarithm takes part in sums
 
-int recurrence_of(const graph_ir& graph) {
-    int found = -1;
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-        if (graph.nodes[n].op == operation::recurrence) {
-            if (found >= 0)
-                throw std::runtime_error(
-                    "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");
-            found = static_cast<int>(n);
-        }
-    return found;
-}
-
-/// What a chunk by itself does not know: all tokens' outputs, what is made before, what is written to inputs.
-void refuse_what_no_chunk_makes(const graph_ir& graph) {
-    if (!graph.stores.empty())
-        throw std::runtime_error("a recurrence in a graph that stores has no kernel yet; store in a call of its own");
-    for (const instruction& it : graph.nodes) {
-        if (it.op == operation::precomputed)
-            throw std::runtime_error(
-                "a recurrence beside something that is precomputed has no kernel yet; pass what it needs as an input");
-        if (it.op == operation::load && graph.nodes[it.arguments[0]].op != operation::input)
-            throw std::runtime_error(
-                "an element of what a recurrence gives, as normalisation over its channels reads it, has no kernel "
-                "yet; "
-                "compute it from the output, in a graph of its own");
-    }
-}
-
-chunk_sizes sizes_of(const kernel_request& request, const recurrence_arguments& of) {
-    const graph_ir& graph = request.graph();
-    return {.tokens = std::get<cpu_recurrence>(request.schedule).block,
+chunk_sizes sizes_of(const depth_pair& depths, const chunk_plan& planned, const recurrence_arguments& of) {
+    return {.tokens = planned.tokens,
             .pairs = of.has_second_pair() ? 2 : 1,
-            .depth = request.depths.depth,
-            .value_depth = request.depths.value_depth,
-            .by_channel = request.facts->depends[of.decay].channel,
-            .erases = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0)};
+            .depth = depths.depth,
+            .value_depth = depths.value_depth,
+            .by_channel = planned.by_channels,
+            .erases = planned.solves};
 }
 
 }  // namespace
 
-recurrent_chunk::recurrent_chunk(const kernel_request& request)
+recurrent_chunk::recurrent_chunk(const kernel_request& request, const chunk_plan& planned)
     : request_(request),
       cut_(std::get<cpu_recurrence>(request.schedule)),
       inputs_(request),
-      of_(arguments_of(request.graph().nodes[recurrence_of(request.graph())])),
-      size_(sizes_of(request, of_)) {
-    refuse_what_no_chunk_makes(request.graph());
-    const bool of_key_heads =
-        has_states_of_key_heads(request.graph(), static_cast<std::int16_t>(recurrence_of(request.graph())));
+      of_(form_of_recurrence(request.graph().nodes)),
+      size_(sizes_of(request.depths, planned, of_)) {
+    const bool of_key_heads = has_states_of_key_heads(request.graph(), recurrence_of(request.graph().nodes));
     place_.group = of_key_heads ? max(inputs_.heads / max(inputs_.key_heads, 1), 1) : Expr(1);
     place_.state_before.dim(0).set_bounds(0, size_.value_depth).set_stride(1);
     place_.state_before.dim(1).set_bounds(0, size_.depth);
@@ -203,8 +171,7 @@ void recurrent_chunk::define_keys() {
     const graph_ir& graph = request_.graph();
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
         if (graph.nodes[n].op == operation::value_idx) where.known[static_cast<int>(n)] = {x_.e, {}};
-    system_.copies_state =
-        !is(of_.initial, 0) && !is_a_state_as_passed(graph, static_cast<std::int16_t>(recurrence_of(graph)));
+    system_.copies_state = !is(of_.initial, 0) && !is_a_state_as_passed(graph, recurrence_of(graph.nodes));
     const Expr before = place_.state_before(x_.e, x_.d);
     system_.state(x_.e, x_.d) =
         system_.copies_state
@@ -223,7 +190,7 @@ void recurrent_chunk::define_decay_of_tokens() {
     decay_.of_sums = decay.op == operation::exp;
     if (decay_.of_sums) {
         const quantity log = evaluate(decay.arguments[0], at(i, 0, 0));
-        const Expr bounded = max(log.value, most_negative_log);
+        const Expr bounded = at_least(log.value, most_negative_log);  // NaN stays NaN
         decay_.log_decays(i) = cast<double>(
             select(is_there(i), log.masked.defined() ? select(log.masked, most_negative_log, bounded) : bounded, 0.0f));
         if (last > 0) decay_.log_decays(later) = decay_.log_decays(later - 1) + decay_.log_decays(later);
@@ -374,10 +341,6 @@ void recurrent_chunk::define_outputs() {
     std::vector<Func> all;
     for (const output_declaration& output : graph.outputs) {
         if (node(output.node).kind == kind::last_state) continue;
-        if (node(output.node).kind != kind::output)
-            throw std::runtime_error("a recurrence's kernel makes outputs and the last state; `" +
-                                     std::string(output.name) +
-                                     "` is something else, which has no kernel yet: name it in a graph of its own");
         const Expr i = q - place_.first_token, g = h - place_.at_state_head * place_.group;
         place where = at(i, g, x_.d);
         where.q = q;

@@ -1,5 +1,6 @@
 #pragma once
 #include "expr/pointwise.hpp"
+#include "plans/kernel_plan.hpp"
 
 #include <attune/ir/recurrence.hpp>
 
@@ -29,10 +30,11 @@ struct chunk_sizes {
 /// and decays are products or exponentials of sums of their logarithms, which no other decay enlarges.
 class recurrent_chunk {
 public:
-    explicit recurrent_chunk(const kernel_request& request);
+    recurrent_chunk(const kernel_request& request, const chunk_plan& planned);
 
     std::vector<Halide::Argument> arguments() const;  ///< the inputs, then what says which chunk it is
-    std::vector<Halide::Func> outputs;                ///< outputs proper in the graph's order, then the state
+    std::vector<Halide::Func>
+        outputs;  ///< outputs proper in the graph's order, then the state, as the plan places them
     void schedule();
 
 private:

@@ -53,6 +53,7 @@ std::string_view name_of(maker by) {
         case maker::precomputed: return "precomputed";
         case maker::sweep: return "sweep";
         case maker::chunk: return "chunk";
+        case maker::state: return "state";
     }
     return {};
 }

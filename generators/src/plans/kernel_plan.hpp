@@ -171,7 +171,7 @@ struct pair_outputs {
 };
 
 /// Which part of a kernel makes an output.
-enum class maker : std::uint8_t { rows, pairs, head_means, columns, tokens, precomputed, sweep, chunk };
+enum class maker : std::uint8_t { rows, pairs, head_means, columns, tokens, precomputed, sweep, chunk, state };
 struct output_plan {
     int node{};
     maker by{};

@@ -108,8 +108,7 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
 
 chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
-    const recurrence_arguments of =
-        arguments_of(*std::ranges::find(graph.nodes, operation::recurrence, &instruction::op));
+    const recurrence_arguments of = form_of_recurrence(graph.nodes);
     return {.grid = grid_of(request.schedule, request.facts->hides),
             .tokens = cut.block,
             .rows = cut.rows,
@@ -162,7 +161,7 @@ void add_computed(kernel_plan& made, const graph_ir& graph) {
 }
 
 maker maker_of(kind output, bool of_chunk) {
-    if (of_chunk) return maker::chunk;
+    if (of_chunk) return output == kind::last_state ? maker::state : maker::chunk;  // the state behind all rows
     switch (output) {
         case kind::output:
         case kind::row: return maker::rows;
@@ -194,7 +193,7 @@ void add_outputs(kernel_plan& made, const kernel_request& request) {
             {request.graph().outputs[i].node, maker_of(core.outputs[i], is_for_recurrence(request.schedule))});
     int values = 0;
     for (const maker part : {maker::rows, maker::pairs, maker::head_means, maker::columns, maker::tokens,
-                             maker::precomputed, maker::sweep, maker::chunk}) {
+                             maker::precomputed, maker::sweep, maker::chunk, maker::state}) {
         for (output_plan& each : made.outputs)
             if (each.by == part) each.place = values++;
         if (part != maker::rows) continue;

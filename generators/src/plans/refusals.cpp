@@ -11,11 +11,38 @@ void expect(bool holds, const std::string& sentence) {
     if (!holds) throw std::runtime_error(sentence);
 }
 
+/// What a chunk of a recurrence by itself does not know: all tokens' outputs, what is made before, what is written to
+/// inputs; and all that is no row of an output or the one state.
+void refuse_what_no_chunk_makes(const graph_ir& graph) {
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto is_recurrence = [](const instruction& it) { return it.op == operation::recurrence; };
+    expect(std::ranges::count_if(graph.nodes, is_recurrence) == 1,
+           "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");
+    expect(graph.stores.empty(), "a recurrence in a graph that stores has no kernel yet; store in a call of its own");
+    for (const instruction& it : graph.nodes) {
+        expect(it.op != operation::precomputed,
+               "a recurrence beside something that is precomputed has no kernel yet; pass what it needs as an input");
+        expect(it.op != operation::load || node(it.arguments[0]).op == operation::input,
+               "an element of what a recurrence gives, as normalisation over its channels reads it, has no kernel yet; "
+               "compute it from the output, in a graph of its own");
+    }
+    int last_states = 0;
+    for (const output_declaration& output : graph.outputs) {
+        const kind made = node(output.node).kind;
+        last_states += made == kind::last_state;
+        expect(made == kind::output || made == kind::last_state,
+               "a recurrence's kernel makes outputs and the last state; `" + std::string(output.name) +
+                   "` is something else, which has no kernel yet: name it in a graph of its own");
+    }
+    expect(last_states <= 1, "two outputs of one last state have no kernel yet; name it once");
+}
+
 }  // namespace
 
 void refuse_without_kernel(const kernel_request& request) {
     check(request);
     const graph_ir& graph = request.graph();
+    if (is_for_recurrence(request.schedule)) return refuse_what_no_chunk_makes(graph);
     const int pairing = pairing_of(request.schedule);
     expect(pairing == 1 || can_use_bf16_dot(request),
            "a pairing of " + std::to_string(pairing) +
