@@ -6,7 +6,7 @@
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
 #include "plans/kernel_plan.hpp"
-#include "tuner/jit_kernel.hpp"
+#include "schedules/search_space.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -47,9 +47,10 @@ template <class F> void refuses(const char* sentence, F call) {
     CHECK_THROWS_MATCHES(call(), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
 }
 
-std::vector<listed_kernel> kernels(const variant& of, const char* target, const char* type) {
+std::vector<listed_kernel> kernels(const variant& of, const char* target, const char* type,
+                                   std::vector<std::string> shapes = {"prefill", "decode"}) {
     build_request build;
-    build.targets = {target}, build.dtypes = {type}, build.depths = {"16"}, build.shapes = {"prefill", "decode"};
+    build.targets = {target}, build.dtypes = {type}, build.depths = {"16"}, build.shapes = std::move(shapes);
     return kernels_of({&of, 1}, build);
 }
 
@@ -65,6 +66,9 @@ kernel_request request_of(const attune::graph_ir& graph) {
 TEST_CASE("recurrences have kernels of f32 on CPUs", "[recurrence]") {
     const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
     CHECK(kernels(linear, "x86-64-v3", "f32").size() == 3);  // of 16 tokens, of 4, of one
+    CHECK(kernels(linear, "x86-64-v3", "f32", {"prefill"}).size() == 1);
+    CHECK(kernels(linear, "x86-64-v3", "f32", {"decode"}).size() == 2);
+    refuses("expected prefill or decode in SHAPES", [&] { kernels(linear, "x86-64-v3", "f32", {"decode:other"}); });
     refuses("a recurrence has kernels of f32 alone yet", [&] { kernels(linear, "x86-64-v3", "bf16"); });
     refuses("a recurrence has no kernel on a GPU yet", [&] { kernels(linear, "cuda", "f32"); });
 }
@@ -101,5 +105,5 @@ TEST_CASE("schedules of attention are none of a recurrence", "[recurrence]") {
 TEST_CASE("recurrences are not tuned yet", "[recurrence]") {
     const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
     const listed_kernel made = kernels(linear, "x86-64-v3", "f32").front();
-    refuses("a recurrence is neither timed nor tuned yet", [&] { jit_kernel{made}; });
+    refuses("a recurrence is not tuned yet", [&] { candidates({made}); });
 }

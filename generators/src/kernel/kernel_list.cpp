@@ -114,7 +114,7 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
         for (const std::string& dtype : build.dtypes)
             for (const std::string& depths : build.depths)
                 for (const auto& [tokens, to_queries, shapes, serves] : chunks_of_calls) {
-                    if (!wants(build, shapes, each.name) && !(shapes == shape_class::prefill)) continue;
+                    if (!wants(build, shapes, each.name)) continue;  // short chunks go through a prompt, too
                     kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}, false};
                     if (request.types !=
                         element_types{element_type::f32, element_type::f32, element_type::f32, element_type::f32})
@@ -128,12 +128,12 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
-    if (has_recurrences(each.graph.nodes)) return add_recurrent_kernels(all, each, build, facts);
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;
     if (!prefill && !decode)
         throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
+    if (has_recurrences(each.graph.nodes)) return add_recurrent_kernels(all, each, build, facts);
     if (!prefill && !no_decode.empty())
         throw std::runtime_error("no kernel for decode: " + no_decode + "; try SHAPES prefill");
     for (const level& isa : levels()) {

@@ -176,7 +176,7 @@ block_sizes tile_of(const schedule& s) {
             if constexpr (requires { cut.query_tile; })
                 return block_sizes{cut.query_tile, cut.key_tile};
             else if constexpr (requires { cut.vectors; })
-                return block_sizes{cut.rows, cut.vectors};  // of a recurrence
+                return block_sizes{cut.rows, cut.vectors * cut.lanes};  // of a recurrence
             else
                 return block_sizes{cut.tiles * cut.rows_of_tile, cut.keys_of_tile};
         },

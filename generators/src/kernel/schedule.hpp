@@ -130,7 +130,8 @@ struct block_sizes {
     int query_block{}, key_block{};
 };
 block_sizes blocks_of(const schedule& s);
-/// Those whose products are summed together: by a warp where it uses tensor cores, else by a thread.
+/// Those whose products are summed together: by a warp where it uses tensor cores, else by a thread. Of a recurrence,
+/// which has no pairs, the rows and columns of a product that are summed together.
 block_sizes tile_of(const schedule& s);
 
 shape_class shapes_of(const schedule& s);

@@ -146,20 +146,6 @@ template <class Add> void add_all(const cpu_gradient& usual, const kernel_reques
             }
 }
 
-/// The chunk, and what a product keeps in registers.
-template <class Add> void add_all(const cpu_recurrence& usual, const kernel_request&, const Add& add) {
-    for (const int rows : {1, 2, 4, 8, 16})
-        for (const int vectors : {1, 2, 4, 8}) {
-            cpu_recurrence s = usual;
-            s.rows = rows, s.vectors = vectors;
-            add(s);
-        }
-}
-
-double differences(const cpu_recurrence& s, const cpu_recurrence& usual) {
-    return (s.rows != usual.rows) + (s.vectors != usual.vectors);
-}
-
 /// What the cost model does not know, gradients and tiles of AMX, is tried in the order of what it has of its own: its
 /// block, its tiles of pairs, its sums, its steps.
 double differences(const cpu_gradient& s, const cpu_gradient& usual) {
@@ -234,8 +220,6 @@ bool fits_registers(const cpu_gradient& s, const level& isa) {
     return s.query_tile / s.lanes * s.key_tile <= most && s.sum_rows * (s.sum_channels / s.lanes) <= most;
 }
 
-bool fits_registers(const cpu_recurrence& s, const level& isa) { return s.rows * s.vectors <= isa.registers - 2; }
-
 bool fits_device(const kernel_request& request, int shared_memory) {
     const int every_one = most_shared_memory(*request.target),
               most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
@@ -250,10 +234,6 @@ std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>
     std::vector<double> costs;
     if (const auto* usual = std::get_if<cpu_gradient>(&request.schedule)) {
         for (const schedule& s : space) costs.push_back(differences(std::get<cpu_gradient>(s), *usual));
-        return costs;
-    }
-    if (const auto* usual = std::get_if<cpu_recurrence>(&request.schedule)) {
-        for (const schedule& s : space) costs.push_back(differences(std::get<cpu_recurrence>(s), *usual));
         return costs;
     }
     if (const auto* usual = std::get_if<cpu_prefill>(&request.schedule); usual && is_tiled(*usual)) {
@@ -279,9 +259,13 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
 std::vector<schedule> candidates(const tuned_kernel& of) {
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add_spaced = [&]<class Cut>(const Cut usual) {
-        add_all(usual, of.kernel.request, [&](const Cut& s) {
-            if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
-        });
+        if constexpr (std::is_same_v<Cut, cpu_recurrence>)
+            throw std::runtime_error(of.kernel.of->name +
+                                     ": a recurrence is not tuned yet; its kernels have the default schedule");
+        else
+            add_all(usual, of.kernel.request, [&](const Cut& s) {
+                if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
+            });
     };
     std::visit(add_spaced, of.kernel.request.schedule);
     return all;

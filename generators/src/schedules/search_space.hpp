@@ -17,7 +17,8 @@ struct tuned_kernel {
 
 /// The schedules that are tried: the default first, then the others in a fixed order. All are valid: they pass check(),
 /// their register tiles fit the registers, and what a visit touches fits the second-level cache. On a GPU, a thread's
-/// sums fit its registers, and what a block keeps fits shared memory. The cost model then says which are fast.
+/// sums fit its registers, and what a block keeps fits shared memory. The cost model then says which are fast. Throws
+/// std::runtime_error, a sentence, for a recurrence.
 std::vector<schedule> candidates(const tuned_kernel& of);
 
 /// The cost model's estimate of each, for the shape that is measured. Of gradients, which it does not know: in how many
@@ -32,7 +33,6 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of);
 bool fits_registers(const cpu_prefill& s, const level& isa);
 bool fits_registers(const cpu_decode& s, const level& isa);
 bool fits_registers(const cpu_gradient& s, const level& isa);
-bool fits_registers(const cpu_recurrence& s, const level& isa);
 
 /// Whether a GPU has room for a kernel under its schedule, as far as can be said before it is compiled.
 /// `shared_memory`: bytes that a block of threads may have; 0: what every GPU has.
