@@ -3,7 +3,7 @@
 
     page.py                            writes it
     page.py --check --compile "c++..."  says whether it is what the header says, whether every word that dsl/include/attune/dsl declares is in it,
-                                       and whether every example compiles
+                                       whether every example compiles, and whether upgrading.md lists the words that no released version had
 """
 import argparse
 import pathlib
@@ -19,9 +19,11 @@ from cpp_lines import lines_of
 
 language = here.parents[1] / "include/attune/dsl"
 header, page_file = here / "words.hpp", here.parent / "words.md"
+types = here.parents[1] / "include/attune/ir/element_type.hpp"
+released, upgrading = here / "released.txt", here.parents[2] / "runtime/docs/upgrading.md"
 EXAMPLE = re.compile(r"^inline constexpr auto (\w+) = (scored|seen|whole)\((.*)\);$")
 # What other headers declare for themselves, or for the compiler's errors.
-NOT_WORDS = re.compile(r"^(belongs_to_the_call|cu_seqlens_q|is_\w+|has_\w+|\w+_kind|operator.*|index_matches_axis|indices_match_rank|an_identifier|axis_of|kind_of|operation_of|uses_in|free_of|"
+NOT_WORDS = re.compile(r"^(belongs_to_the_call|cu_seqlens_q|is_\w+|has_\w+|\w+_kind|operator.*|index_matches_axis|indices_match_rank|indices_are_of_the_language|an_identifier|axis_of|kind_of|operation_of|uses_in|free_of|"
                        r"number|plain_number|condition|can_be_named|named_part_of_the_graph|a_condition_of_the_graph|as_many_as_it_takes|every_input_was_passed|"
                        r"passed_once|scalars_are_numbers|tensors_are_views|variant_reads|derivative_name|before_name|sequence_of|made_again|may_mean_a_fraction|"
                        r"place|row|data|bound|channel|finished|late)$")
@@ -73,12 +75,25 @@ def declared():
                 outside = None
 
 
+def new_words():
+    """What is wrong with the list of new words in upgrading.md: a word that a version adds may meet a name of an application, so each is named there."""
+    q_k_v = {"q", "k", "v"}
+    words = {name for name in declared() if not NOT_WORDS.match(name)} | set(re.findall(r"^inline constexpr auto (\w+) = element_type::", types.read_text(encoding="utf-8"), re.M)) | q_k_v
+    old = {word for line in released.read_text(encoding="utf-8").splitlines() if not line.startswith("#") for word in line.split()}
+    section = upgrading.read_text(encoding="utf-8").partition("\n### New words\n")[2].partition("New in ")[2].partition("\n#")[0]
+    said = set(re.findall(r"`(\w+)`", section))
+    yield from (f"{name} is a new word: expected it among those of `New words` in {upgrading.name}, got none" for name in sorted(words - old - said))
+    yield from (f"{upgrading.name} calls {name} a new word: expected one that is declared and not in {released.name}" for name in sorted(said - (words - old)))
+    yield from (f"{released.name} has {name}: expected a word that is still declared, or a row of {upgrading.name} and no word here" for name in sorted(old - words))
+
+
 def check(compile_command):
     wrong = []
     if page_file.read_text(encoding="utf-8") != "\n".join(page()) + "\n":
         wrong.append("words.md is not what words.hpp says: run dsl/docs/words/page.py")
     said = set(re.findall(r"\w+", " ".join(words for _, words, _, _ in rows())))
     wrong += [f"{name} is declared, and in no row of words.hpp" for name in sorted(set(declared())) if name not in said and not NOT_WORDS.match(name)]
+    wrong += new_words()
     examples = [found[1] for line in lines_of(header, "# |`") if (found := EXAMPLE.match(line))]
     program = f'#include "{header}"\n' + "".join(f"static_assert(!attune::dsl::ir_of<words::{name}>.nodes.empty());\n" for name in examples)
     done = subprocess.run([*shlex.split(compile_command), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-"], input=program, capture_output=True, text=True)

@@ -83,6 +83,7 @@ constexpr kind kind_of_element(element_type e) {
 // Echoed by the compiler when an index does not fit its axis.
 template <name Input, std::size_t Declared, std::size_t Given>
 inline constexpr bool indices_match_rank = Declared == Given;
+template <class... Index> inline constexpr bool indices_are_of_the_language = (operand<Index> && ...);
 template <name Input, std::size_t Axes> inline constexpr bool has_one_to_eight_axes = Axes >= 1 && Axes <= max_rank;
 template <name Input, axis_kind Axis, operation Index>
 inline constexpr bool index_matches_axis = [] {
@@ -145,6 +146,15 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
             return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
+    template <class... I>
+        requires(!(operand<I> && ...))
+    constexpr auto operator()(const I&...) const {
+        static_assert(indices_are_of_the_language<I...>,
+                      "attune: a tensor is indexed by something that is not of attune::dsl; a name of your own may hide "
+                      "an index, such as attune::dsl::h: write that, or `using attune::dsl::h;` beside the formula");
+        return rejected{};
+    }
+
     /// One index for each axis, as in PyTorch: bias[b][h][q_idx][kv_idx] is bias(b, h, q_idx, kv_idx).
     template <operand I> constexpr auto operator[](const I& i) const {
         if constexpr (sizeof...(Axes) == 1)
@@ -161,7 +171,7 @@ template <name Label, element_type Element, class... Axes> constexpr auto input(
     static_assert(an_identifier<Label>, "attune: the name of an input is an identifier, as of a variable");
     static_assert((is_axis<Axes> && ...),
                   "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, "
-                  "value_depth or axis<\"name\">");
+                  "value_depth or axis<\"name\">; a name of your own may hide one, such as attune::dsl::batch");
     static_assert(Element != element_type::f64,
                   "attune: f64 is for numbers of the call, scalar<\"x\", f64>; a tensor of reals is f32, bf16, f16, "
                   "f8_e4m3 or f8_e5m2");
