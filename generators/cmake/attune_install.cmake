@@ -12,10 +12,9 @@ endif()
 foreach(component IN LISTS components)
     set(libraries attune_${component})
     if(component STREQUAL "generators")
-        set_target_properties(attune_reference PROPERTIES EXPORT_NAME reference)
         set_target_properties(attune_mapped_tensors PROPERTIES EXPORT_NAME mapped_tensors)
         get_property(rooms GLOBAL PROPERTY ATTUNE_GENERATOR_LIBRARIES)
-        list(APPEND libraries ${rooms} attune_reference attune_mapped_tensors)
+        list(APPEND libraries ${rooms} attune_mapped_tensors)
     endif()
     install(DIRECTORY "${attune_SOURCE_DIR}/${component}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component})
     set_target_properties(attune_${component} PROPERTIES EXPORT_NAME ${component})
@@ -29,6 +28,11 @@ endforeach()
 
 set_target_properties(attune_gpu PROPERTIES EXPORT_NAME gpu)  # with the runtime: who links kernels for GPUs needs no package more
 install(TARGETS attune_gpu EXPORT attune_runtime ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+set_target_properties(attune_reference PROPERTIES EXPORT_NAME reference)  # likewise: who compares kernels with their formulas
+install(TARGETS attune_reference EXPORT attune_runtime ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(TARGETS attune_reference_shared LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(FILES "${attune_SOURCE_DIR}/generators/reference/include/attune/reference.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attune" COMPONENT runtime)
+install(FILES "${attune_SOURCE_DIR}/generators/reference/include/attune/reference/evaluate.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attune/reference" COMPONENT runtime)
 
 if(TARGET attune_common)
     foreach(library IN ITEMS common common_shared)

@@ -4,6 +4,7 @@
     ```cpp             declarations, inside a namespace of the page's with attune::dsl at hand
     ```cpp call        statements of a call, where Q, K, V, O and other tensors are attune::tensor
     ```cpp file=x.hpp  a file; later blocks see what it declares
+    ```cpp namespace=my  declarations that go on with the namespace of such a file, which later calls use
     ```c               a C99 translation unit, with the headers of the page's files' kernels, and MPI's, stood in for
     ```python          compiled to byte code
     ```cmake           run with stand-ins for the commands that make targets, and attune_add_variant's own check of its arguments
@@ -93,7 +94,7 @@ class Page:
         return self.wrong
 
     def cpp(self, folder):
-        unit, calls = "#include <attune/runtime.hpp>\n#include <attune/dlpack.hpp>\n#include <vector>\n", 0
+        unit, calls = "#include <attune/runtime.hpp>\n#include <attune/dlpack.hpp>\n#include <cstdio>\n#include <vector>\n", 0
         page = re.sub(r"\W", "_", os.path.basename(self.path))
         for kind, info, code, line in self.blocks:
             if kind != "cpp":
@@ -107,16 +108,20 @@ class Page:
                     unit += f'#include "{name}"\n'
                 else:
                     self.compile(["-x", "c++", name, "-I", folder], None)
+            elif info.startswith("namespace="):
+                unit += f"namespace {info[10:]} {{\n{place}{code}}}\nnamespace page_{page} {{ using namespace {info[10:]}; }}\n"
             elif info == "call":
                 calls += 1
                 tensors = "".join(f"[[maybe_unused]] attune::tensor {name};" for name in TENSORS)
+                unit += "".join(f"{line}\n" for line in re.findall(r"^#include .*$", code, re.M))
+                code = re.sub(r"^#include .*$", "", code, flags=re.M)
                 unit += f"namespace page_{page} {{ [[maybe_unused]] static void call_{calls}() {{ {tensors}\n{place}{code}}} }}\n"
             else:
                 included = re.findall(r"^#include .*$", code, re.M)  # stand outside the namespace
                 unit += "".join(f"{line}\n" for line in included)
                 code = re.sub(r"^#include .*$", "", code, flags=re.M)
                 unit += f"namespace page_{page} {{ using namespace attune::dsl;\n{place}{code}}}\n"
-        if len(unit.splitlines()) > 3:
+        if len(unit.splitlines()) > 4:
             self.compile(["-x", "c++", "-", "-I", folder], unit)
 
     def compile(self, arguments, text):

@@ -1,7 +1,7 @@
 #pragma once
 #include "evaluation.hpp"
 
-#include <attune/reference.hpp>
+#include <attune/reference/evaluate.hpp>
 
 namespace attune::reference {
 

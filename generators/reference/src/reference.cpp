@@ -1,5 +1,6 @@
 #include "evaluation.hpp"
 #include "gradients.hpp"
+#include "packed.hpp"
 #include "statistics.hpp"
 #include "stores.hpp"
 
@@ -123,7 +124,12 @@ private:
 
 }  // namespace
 
+double results::largest_error(std::string_view name, const tensor& got) const {
+    return reference::largest_error(got, (*this)[name], rows);
+}
+
 results evaluate(const graph_ir& graph, std::span<const argument> given, const options& how) {
+    if (const tensor* const starts = packed_by(graph, given)) return evaluate_packed(graph, given, *starts, how);
     const stored_copies copies(graph, given, how);
     const std::span<const argument> arguments = copies.arguments();
     evaluation e(graph, arguments, how);

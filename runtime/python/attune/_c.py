@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import pathlib
 from ctypes import c_char_p, c_double, c_int16, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any
 
@@ -122,3 +123,28 @@ class Interface:
             if length.value < len(text):
                 break
         return json.loads(text.value)
+
+
+_RECEIVE = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int32, ctypes.POINTER(c_int64), ctypes.POINTER(c_double))
+
+
+def evaluated(variant: c_void_p, arguments: Any, count: int) -> dict[str, Any]:
+    """The outputs of a variant as the reference evaluator of libattune_reference.so makes them, by name: arrays of float64."""
+    import numpy
+    here = pathlib.Path(__file__).resolve().parent
+    path = next(here.glob("lib*/libattune_reference.so"), None)
+    if path is None:
+        raise Error(f"attune: expected libattune_reference.so in {here}/lib, got none; try an installed package of attune")
+    made: dict[str, Any] = {}
+
+    def receive(_: Any, name: bytes, rank: int, shape: Any, values: Any) -> None:
+        extents = tuple(shape[:rank])
+        size = int(numpy.prod(extents))
+        made[name.decode()] = (numpy.ctypeslib.as_array(values, (size,)) if size else numpy.empty(0)).reshape(extents).copy()
+
+    function, said = ctypes.CDLL(str(path)).attune_reference_evaluate, ctypes.create_string_buffer(2048)
+    function.argtypes = (c_void_p, c_void_p, c_size_t, _RECEIVE, c_void_p, c_char_p, c_size_t)
+    status = function(variant, ctypes.addressof(arguments), count, _RECEIVE(receive), None, said, len(said))
+    if status:
+        raise MemoryError(said.value.decode()) if status == NO_MEMORY else Error(said.value.decode())
+    return made

@@ -146,6 +146,18 @@ class Variant:
         """Which blocks of (queries, keys) such a call visits."""
         return Blocks(self.__qualname__, self._answer("attune_blocks", given, named, options))
 
+    def reference(self, *given: Any, **named: Any) -> Any:
+        """What the formula says, in double precision: the same arguments, checked as a call's, and no kernel. One output is an array of float64, several are a named
+        tuple, followed by the tensors that the formula stores to, whole. It is a thousand times slower than a kernel: a call of a few hundred keys takes seconds."""
+        if repeated := named.keys() & self._required[:len(given)]:
+            self._refuse_repeated(repeated)
+        if len(given) > len(self._required):
+            raise _c.Error(f"attune: expected at most {len(self._required)} arguments without a name, got {len(given)}; try naming them: {', '.join(self._known)}")
+        frame = _Frame(list(self._encoded.values()))
+        alive, count = self._fill(frame, {**dict(zip(self._required, given)), **named})
+        made = _c.evaluated(self._variant, frame.arguments, count)
+        return next(iter(made.values())) if len(made) == 1 else namedtuple(self.__name__, made)(**made)
+
     def __repr__(self) -> str:
         return f"<attune variant {self.__qualname__}{self.__signature__}>"
 

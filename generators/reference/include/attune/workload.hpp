@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/reference.hpp>
+#include <attune/reference/evaluate.hpp>
 #include <attune/runtime/detail/call.hpp>
 
 #include <map>

@@ -21,8 +21,9 @@
 namespace attune::reference {
 
 /// A tensor or a number under the name that the graph reads; names that it does not read are ignored, so that a whole
-/// file can be passed. `kv_lengths`, i32 (batch), is optional; without it key_length counts. Outputs may be passed too,
-/// for sizes that no input has.
+/// file can be passed. `kv_lengths`, i32 (batch), is optional; without it key_length counts. So is `cu_seqlens_q`, i32
+/// (batch + 1): the results are then those of one call for each sequence, laid out as a call with it lays them out.
+/// Outputs may be passed too, for sizes that no input has.
 struct argument {
     std::string_view name;
     std::variant<tensor, double> value;
@@ -55,6 +56,9 @@ struct results {
 
     /// The output or stored input of that name; throws std::out_of_range, naming those that exist.
     const array& operator[](std::string_view name) const;
+
+    /// How far a tensor that a kernel wrote is from the output or stored input of that name: `largest_error` below.
+    double largest_error(std::string_view name, const tensor& got) const;
 };
 
 /// The axes of an output, outermost first; of what is precomputed those before its indices, of a gradient none.
@@ -62,7 +66,8 @@ std::vector<axis_kind> axes_of(kind output);
 
 /// Evaluates every output of the graph. What the graph stores is written to copies of the arguments, which it then
 /// reads; the arguments stay as they are. Throws std::invalid_argument if an input that the graph reads is missing or
-/// has another rank, a row is out of range, or the graph has an unknown operation.
+/// has another rank, a row is out of range, or the graph has an unknown operation. What else a call refuses is not
+/// looked at here: `evaluate_call` of attune/reference.hpp does that.
 results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how = {});
 
 /// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. The
