@@ -3,6 +3,7 @@
 #include "../reference/ir_by_hand.hpp"
 #include "base/about.hpp"
 #include "inspect/explain.hpp"
+#include "inspect/explain_semantics.hpp"
 #include "inspect/halide_error.hpp"
 
 #include <attune/dsl.hpp>
@@ -31,6 +32,10 @@ inline constexpr auto in_a_document =
     softmax(mask(q * t(k), any(nth, extent<0>(ends), q_idx < ends(nth) && kv_idx < ends(nth)))) * v;
 inline constexpr auto top_left = log_sum_exp(mask(q * t(k), q_idx >= kv_idx));
 inline constexpr auto bottom_right = log_sum_exp(mask(q * t(k), q_idx + (key_length - query_length) >= kv_idx));
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto stored = store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx));
+inline constexpr auto step_top_left = outputs(stored, out = softmax(mask(q * t(k), causal)) * v);
+inline constexpr auto step_bottom_right = outputs(stored, out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 inline constexpr auto sunk = log_sum_exp(q * t(k), 0.0);
 inline constexpr auto plain_weights = unnormalized(q * t(k)) * v;
 }  // namespace formulas
@@ -73,6 +78,16 @@ TEST_CASE("the conventions of a graph are said") {
     CHECK_THAT(conventions_of(ir_of<formulas::bottom_right>), ContainsSubstring("alignment: bottom-right"));
     CHECK_THAT(conventions_of(ir_of<formulas::sunk>), ContainsSubstring("log-sum-exp the sink"));
     CHECK_THAT(conventions_of(ir_of<formulas::plain_weights>), ContainsSubstring("weights: the scores themselves"));
+}
+
+TEST_CASE("queries over a cache that are aligned with its first keys are a notice of the build") {
+    using attune::dsl::ir_of;
+    using attune::generators::alignment_to_look_at;
+    const std::vector<std::string> both{"prefill", "decode"}, decode{"decode"};
+    CHECK_THAT(alignment_to_look_at(ir_of<formulas::step_top_left>, both), ContainsSubstring("try causal_bottom_right"));
+    CHECK(alignment_to_look_at(ir_of<formulas::step_bottom_right>, both).empty());
+    CHECK_THAT(alignment_to_look_at(ir_of<formulas::top_left>, decode), ContainsSubstring("try causal_bottom_right"));
+    CHECK(alignment_to_look_at(ir_of<formulas::top_left>, both).empty());  // whole sequences, as in training
 }
 
 TEST_CASE(

@@ -64,6 +64,9 @@ TEST_CASE("explain says what a call would do") {
                        "each tile decide\n"
                        "          kv_idx != table(0): skips nothing: for this test\n") &&
                    ContainsSubstring("\nmeaning   alignment: top-left: query i sees no key after i\n"
+                                     "          fewer queries than keys: causal counts both from the first, so no query sees "
+                                     "a key after 4; if the queries are the last ones, as over a cache, write "
+                                     "causal_bottom_right\n"
                                      "          query head h reads key head h / 2\n"));
     const auto j = nlohmann::json::parse(e.json());
     CHECK(j["inputs"].size() == 9);

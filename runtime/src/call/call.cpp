@@ -33,10 +33,14 @@ std::string_view name_of(kind k) {
 std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
 
 /// What the generators say of the graph, and what is said of the call alone.
-std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t heads, std::int64_t key_heads,
-                                    bool with_lengths) {
+std::vector<std::string> meaning_of(const kernel_table& table, const explanation& of, bool with_lengths) {
     std::vector<std::string> all(table.notes.conventions.begin(), table.notes.conventions.end());
-    if (heads != key_heads && key_heads > 0) all.push_back(say("query head h reads key head h / ", heads / key_heads));
+    const auto is_top_left = [](std::string_view said) { return said.starts_with("alignment: top-left"); };
+    if (of.query_length > 0 && of.query_length < of.key_length && std::ranges::any_of(all, is_top_left))
+        all.push_back(say("fewer queries than keys: causal counts both from the first, so no query sees a key after ",
+                          of.query_length - 1, "; if the queries are the last ones, as over a cache, write causal_bottom_right"));
+    if (of.heads != of.key_heads && of.key_heads > 0)
+        all.push_back(say("query head h reads key head h / ", of.heads / of.key_heads));
     if (with_lengths) all.push_back("keys from kv_lengths(b) on are never read");
     return all;
 }
@@ -95,7 +99,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     const block_map map = bound.blocks();
     result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
     for (const auto& [text, why] : table.notes.conditions) result.conditions.push_back({text, why});
-    result.semantics = meaning_of(table, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
+    result.semantics = meaning_of(table, result, bound.given().kv_lengths != nullptr);
     result.flops =
         2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * k.depths_of_pair;
     const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k);
