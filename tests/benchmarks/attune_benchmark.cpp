@@ -72,7 +72,7 @@ struct problem {
         for (const std::int64_t n : bench::document_lengths)
             document.insert(document.end(), static_cast<std::size_t>(n), number++);
         for (std::int64_t b = 0; b < c.batch; ++b)
-            lengths.push_back(static_cast<std::int32_t>(bench::keys_in_use(b, c.keys)));
+            lengths.push_back(static_cast<std::int32_t>(c.variant == "chat" ? c.used : bench::keys_in_use(b, c.keys)));
     }
 
     attune::tensor view(std::vector<std::byte>& data, std::int64_t heads, std::int64_t length) const {
@@ -101,6 +101,10 @@ struct problem {
         }
         const attune::tensor S(slopes.data(), {of.heads}),
             ids(document.data(), {static_cast<std::int64_t>(document.size())});
+        if (variant == "chat")
+            return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                                                            dsl::kv_lengths =
+                                                                attune::tensor(lengths.data(), {of.batch})));
         if (variant == "full")
             return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
         if (variant == "causal")
@@ -210,6 +214,7 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
             table.push_back({{"name", c.name},
                              {"variant", c.variant},
                              {"dtype", name_of(c.element)},
+                             {"used", c.used},
                              {"shape", {c.batch, c.heads, c.key_heads, c.queries, c.keys, c.depth}},
                              {"flops", c.flops()},
                              {"bytes", c.bytes()}});

@@ -9,8 +9,8 @@ using attune::element_type;
 std::int64_t benchmark_case::visible_pairs() const {
     const auto triangle = [](std::int64_t n) { return n * (n + 1) / 2; };
     std::int64_t pairs = 0;  // of one head, summed over the batch
-    if (variant == "full" || variant == "bias") {
-        pairs = batch * queries * keys;
+    if (variant == "full" || variant == "bias" || variant == "chat") {
+        pairs = batch * queries * used;
     } else if (variant == "padded") {
         for (std::int64_t b = 0; b < batch; ++b) pairs += queries * keys_in_use(b, keys);
     } else if (variant == "window") {
@@ -33,7 +33,7 @@ std::int64_t benchmark_case::visible_pairs() const {
 
 double benchmark_case::bytes() const {
     const std::int64_t more = variant == "differential" ? 1 : 0;  // q2 and k2
-    const std::int64_t elements = (2 + more) * batch * depth * (heads * queries + key_heads * keys);
+    const std::int64_t elements = (2 + more) * batch * depth * (heads * queries + key_heads * used);
     return static_cast<double>(elements * attune::bytes_of(element));
 }
 
@@ -65,6 +65,10 @@ const std::vector<benchmark_case>& cases() {
             for (const std::int64_t batch : {1, 4})
                 add("decode/B" + std::to_string(batch), "full", element, batch, 32, 8, 1, 16384, 128);
         add("decode/one_group", "full", f32, 1, 8, 8, 1, 16384, 128);
+        for (const std::int64_t used : {32, 128, 512, 2048, 4096}) {  // a small model with room for 4160 tokens
+            add("chat/K" + std::to_string(used), "chat", f32, 1, 9, 3, 1, 4160, 64);
+            table.back().used = used;
+        }
         add("short/padded", "padded", f32, 64, 12, 12, 128, 128, 32);
         for (const std::int64_t length : {512, 1024, 4096, 8192})
             add("lengths/S" + std::to_string(length), "full", f32, 1, 2 * std::max<std::int64_t>(1, 2048 / length),

@@ -13,6 +13,7 @@ struct benchmark_case {
     std::string variant;  ///< of variants.hpp
     attune::element_type element;
     std::int64_t batch, heads, key_heads, queries, keys, depth;
+    std::int64_t used = keys;  ///< of the keys; of a chat the others are slots that nothing is in yet
 
     /// Pairs that are visible in all batch elements, heads and softmaxes together.
     std::int64_t visible_pairs() const;

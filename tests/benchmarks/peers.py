@@ -304,9 +304,13 @@ def openvino(torch, case, q, k, v, threads):
 def peers(torch, case, q, k, v, threads):
     """(name, call) for each peer, (name, the reason) where it cannot."""
     import ggml_peer
+    if case["variant"] == "chat":  # the keys in use, as each takes them best: PyTorch where they lie
+        case = {**case, "variant": "full", "keys": case["used"]}
+        k, v = k[:, :, :case["used"]], v[:, :, :case["used"]]
+    dense = k.contiguous(), v.contiguous()
     yield from sdpa(torch, case, q, k, v)
-    for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, k, v, threads)),
-                         ("OpenVINO", lambda: openvino(torch, case, q, k, v, threads)), ("ggml", lambda: ggml_peer.ggml(torch, case, q, k, v, threads))):
+    for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, *dense, threads)),
+                         ("OpenVINO", lambda: openvino(torch, case, q, *dense, threads)), ("ggml", lambda: ggml_peer.ggml(torch, case, q, *dense, threads))):
         try:
             for each, call in family():
                 try:

@@ -56,7 +56,8 @@ struct compiled {
 
 std::optional<std::int64_t> visible(const graph_ir& graph) {
     const auto facts = generators::facts_of(graph);
-    return generators::visible_keys(*facts);
+    const auto seen = generators::visible_keys(*facts);
+    return seen ? std::optional(seen->most) : std::nullopt;
 }
 }  // namespace
 

@@ -21,12 +21,17 @@ decode_state::decode_state(const kernel_frame& frame)
     define_state();
 }
 
+Expr decode_state::blocks_in_use() const {
+    return (min(f_.inputs.key_length, f_.inputs.longest_in_use) + f_.cut.key_block - 1) / f_.cut.key_block;
+}
+
 /// A split is a contiguous range of the blocks between the first and the last that is visited, so that what a mask or a
 /// length leaves is shared out evenly. The ranges depend on what is visible and on the number of splits, not on how
-/// many keys there is room for.
+/// many keys there is room for. Blocks behind the last key in use are not looked at: in a short conversation they would
+/// take longer than the keys.
 void decode_state::define_ranges() {
     // Algorithm
-    const Expr count_of_blocks = f_.key_blocks(), splits_wanted = f_.inputs.key_splits, none = cast<uint8_t>(0);
+    const Expr count_of_blocks = blocks_in_use(), splits_wanted = f_.inputs.key_splits, none = cast<uint8_t>(0);
     const std::vector<Var> stack{f_.qt, f_.h, f_.b};
     const RDom every_block(0, count_of_blocks, "every_block");
     const Expr seen = parts.visits_of_block(every_block, f_.qt, f_.h, f_.b) != none;
@@ -165,7 +170,7 @@ Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
 
 void decode_state::define_state() {
     // Algorithm
-    blocks = RDom(0, f_.key_blocks(), "blocks");
+    blocks = RDom(0, blocks_in_use(), "blocks");
     const Expr block = blocks.x;
     blocks.where(visits_of_split(blocks, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     layout = state_layout(f_.core, vectors_a_chunk, weights);

@@ -94,6 +94,7 @@ public:
     int split_size() const { return layout.size() * width * chunks; }
 
 private:
+    Halide::Expr blocks_in_use() const;
     void define_ranges();
     void define_weights();
     void add_looked_at(const Halide::Func& weighing);

@@ -8,9 +8,14 @@
 #include <attune/runtime/detail/key_splits.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
+#include <variant>
 
 namespace attune::generators::inline emit {
 namespace {
+
+constexpr std::int64_t most_visible = std::numeric_limits<int>::max();
 
 /// Of a graph that is no gradient.
 int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
@@ -21,15 +26,16 @@ int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
 }
 
 /// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for, as in
-/// calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more.
-int key_splits(const kernel_plan& planned, const graph_facts& facts) {
+/// calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more. Splits are cut where keys
+/// lie: of sinks and a window there is one, or those with most of the window in the last one.
+int key_splits(const kernel_plan& planned, const std::optional<seen_keys>& keys) {
     const auto* decode = std::get_if<decode_plan>(&planned.body);
     if (!decode) return 0;
     const block_grid& grid = decode->grid;
-    const auto keys = visible_keys(facts);
     if (!keys || planned.on_gpu) return decode->splits;
-    const std::int64_t blocks = (*keys + grid.queries - 1 + grid.keys - 1) / grid.keys;
-    return static_cast<int>(std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, decode->splits));
+    const std::int64_t blocks = (keys->most + grid.queries - 1 + grid.keys - 1) / grid.keys,
+                       splits = std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, decode->splits);
+    return keys->in_one_stretch || splits == 1 ? static_cast<int>(splits) : decode->splits;
 }
 
 }  // namespace
@@ -40,6 +46,7 @@ attune::kernel kernel_record(const listed_kernel& made) {
     const plan& core = facts->core;
     const kernel_bytes& bytes = planned.bytes;
     const product_tile tile = product_tile_of(made.request);
+    const auto seen = std::holds_alternative<decode_plan>(planned.body) ? visible_keys(*facts) : std::nullopt;
     const bool has_products = !planned.before.empty() || !planned.after.empty();
     return {.symbol = nullptr,
             .target = nullptr,
@@ -61,7 +68,8 @@ attune::kernel kernel_record(const listed_kernel& made) {
             .shapes = shapes_of(cut),
             .from_queries = made.from_queries,
             .to_queries = made.to_queries,
-            .key_splits = key_splits(planned, *facts),
+            .key_splits = key_splits(planned, seen),
+            .visible_keys = seen ? static_cast<int>(std::min<std::int64_t>(seen->most, most_visible)) : 0,
             .row_bytes = bytes.of_row,
             .split_bytes = bytes.of_split_row,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,

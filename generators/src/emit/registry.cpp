@@ -21,8 +21,8 @@ std::string kernel_row(const listed_kernel& made) {
     const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
-                 key_splits, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus,
-                 row_alignment] = row;
+                 key_splits, visible_keys, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums,
+                 cpus, row_alignment] = row;
     std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
@@ -40,6 +40,7 @@ std::string kernel_row(const listed_kernel& made) {
     say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
     say("shapes", fmt::format("attune::shape_class::{}", name_of(shapes)));
     say("from_queries", from_queries), say("to_queries", to_queries), say("key_splits", key_splits);
+    if (visible_keys != 0) say("visible_keys", visible_keys);
     say("row_bytes", row_bytes), say("split_bytes", split_bytes);
     say("product_positions", product_positions), say("product_channels", product_channels);
     say("depths_of_pair", depths_of_pair);

@@ -24,32 +24,53 @@ bool moves_with_query(const formula& f, const graph_ir& graph, const std::vector
     return of_query == -of_key && (of_key == 1 || of_key == -1);
 }
 
-std::optional<std::int64_t> visible_keys_of(const formula& visible, const graph_ir& graph,
-                                            const std::vector<dependence>& depends) {
+/// kv_idx <= a constant: the keys from the first one on.
+std::optional<seen_keys> first_keys(const formula& f, const graph_ir& graph) {
+    if (f.what != formula::is::positive || !f.exact.empty() || f.sum.terms.size() != 1) return {};
+    const auto [number, factor] = *f.sum.terms.begin();
+    if (graph.nodes[number].op != operation::kv_idx || factor != -1) return {};
+    return seen_keys{std::max<std::int64_t>(f.sum.constant, 0), true};
+}
+
+std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir& graph,
+                                         const std::vector<dependence>& depends) {
+    if (visible.what == formula::is::positive) return first_keys(visible, graph);
+    std::optional<seen_keys> fewest;
+    const auto bound = [&fewest](const std::optional<seen_keys>& by) {
+        if (by && (!fewest || by->most < fewest->most)) fewest = by;
+    };
+    if (visible.what == formula::is::any) {
+        seen_keys all{0, visible.parts.size() == 1};
+        for (const formula& each : visible.parts) {
+            const auto some = visible_keys_of(each, graph, depends);
+            if (!some) return {};
+            all.most += some->most, all.in_one_stretch = all.in_one_stretch && some->in_one_stretch;
+        }
+        return all;
+    }
     if (visible.what != formula::is::all) return {};
-    std::optional<std::int64_t> fewest;
+    for (const formula& each : visible.parts) bound(visible_keys_of(each, graph, depends));
     for (const formula& first : visible.parts)
         for (const formula& last : visible.parts) {
             if (!moves_with_query(first, graph, depends) || !moves_with_query(last, graph, depends)) continue;
             // kv_idx - x + a >= 1 and x - kv_idx + b >= 1 hold of a + b - 1 keys.
             const linear both = first.sum + last.sum;
             if (!both.terms.empty()) continue;
-            const std::int64_t keys = std::max<std::int64_t>(both.constant - 1, 0);
-            fewest = std::min(keys, fewest.value_or(keys));
+            bound(seen_keys{std::max<std::int64_t>(both.constant - 1, 0), true});
         }
     return fewest;
 }
 
 }  // namespace
 
-std::optional<std::int64_t> visible_keys(const graph_facts& of) {
+std::optional<seen_keys> visible_keys(const graph_facts& of) {
     formula_reader reader(of.graph, of.depends, of.wraps, of.makes_infinity);
-    std::int64_t most = 0;
+    seen_keys most{0, true};
     for (const plan* each : of.core.cores()) {
         if (!each->has_core()) return {};
         const auto keys = visible_keys_of(reader.visible(each->scores), of.graph, of.depends);
         if (!keys) return {};
-        most = std::max(most, *keys);
+        most = {std::max(most.most, keys->most), most.in_one_stretch && keys->in_one_stretch};
     }
     return most;
 }

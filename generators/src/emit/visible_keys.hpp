@@ -6,8 +6,13 @@
 
 namespace attune::generators::inline emit {
 
-/// The most keys from the first to the last that a query sees, where the formula bounds them by a constant, as windows
-/// do: for all query heads the same keys, and for the next query those one further. Of several cores the most.
-std::optional<std::int64_t> visible_keys(const graph_facts& of);
+struct seen_keys {
+    std::int64_t most;    ///< that a query sees; of several cores the most
+    bool in_one_stretch;  ///< nothing lies hidden between a stretch and another, as between sinks and a window
+};
+
+/// Where the formula bounds the keys that a query sees by a constant, as windows and sinks do: for all query heads the
+/// same keys, and for the next query the same or those one further.
+std::optional<seen_keys> visible_keys(const graph_facts& of);
 
 }  // namespace attune::generators::inline emit

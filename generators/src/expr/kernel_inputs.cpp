@@ -131,7 +131,10 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
         Param<int> input_key_splits("input_key_splits");
         key_splits = max(input_key_splits, 1);
         unknown_zero = cast<std::uint32_t>(input_key_splits >> 31);
+        Param<int> input_keys_in_use("input_keys_in_use");
+        longest_in_use = input_keys_in_use;
         arguments_.push_back(input_key_splits);
+        arguments_.push_back(input_keys_in_use);
     }
     read_numbers(request);
 

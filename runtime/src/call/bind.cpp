@@ -120,7 +120,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     check_stored(table.graph, given_, shape_);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
     if (has_recurrences(table.graph.nodes)) check_recurrence();
-    split_keys(how);
+    how_.deterministic = is_deterministic(how);
     bind_inputs();
     bind_outputs();
     check_sizes();
@@ -164,7 +164,8 @@ void bound_call::bind_inputs() {
                given_.kv_lengths ? given_.kv_lengths->view : everything, [&](int) { return shape_[axis_kind::batch]; });
     if (!given_.kv_lengths) lengths.dimensions[0].stride = 0;
     argv_.push_back(&lengths.buffer);
-    if (key_splits_) argv_.push_back(&key_splits_);
+    most_splits_ = chosen().key_splits;
+    if (most_splits_) argv_.push_back(&most_splits_), argv_.push_back(&all_keys_);
 }
 
 void bound_call::bind_outputs() {
@@ -224,6 +225,7 @@ void bound_call::check_sizes() const {
 /// What one run has for itself: the places of the arguments, and what the kernel keeps in rows and outputs of its own.
 struct bound_call::lent {
     scratch memory, rows;
+    std::array<std::int32_t, 2> of_keys;
     std::span<void*> argv;
     std::span<slot> kept;
 };
@@ -237,6 +239,7 @@ void bound_call::lend(lent& to) const {
     std::ranges::uninitialized_value_construct(to.kept);
     to.argv = {reinterpret_cast<void**>(to.kept.data() + kept), places};
     std::ranges::uninitialized_copy(argv_, to.argv);
+    if (most_splits_) count_keys(to.of_keys, to.argv);
     if (kept == 0) return;
 
     std::array<std::int64_t, 3> extents{};
@@ -275,7 +278,7 @@ bool bound_call::nothing_to_do() const {
 
 void bound_call::store(int threads) const {
     if (!chosen().stores) return;
-    const std::size_t inputs = table_.graph.inputs.size() + 2 + (key_splits_ ? 1 : 0);
+    const std::size_t inputs = inputs_of_kernel();
     scratch memory;
     auto** const argv = static_cast<void**>(memory.take((inputs + table_.graph.stores.size()) * sizeof(void*)));
     if (!argv) throw std::bad_alloc();
@@ -290,7 +293,7 @@ void bound_call::run(int threads) const {
     lend(with);
     store(threads);  // once there is memory for what follows
     if (is_device(chosen().target)) return run_on_device(with, threads);
-    table_.invoke(chosen().call, with.argv.data(), threads, tasks(), nullptr);
+    table_.invoke(chosen().call, with.argv.data(), threads_worth(work(), threads), tasks(), nullptr);
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
@@ -306,7 +309,9 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
     }
     for (const bound_call* each : calls) each->store(threads);
     const bound_call& any = *calls.front();
-    any.table_.invoke_together({launches.get(), calls.size()}, threads, any.tasks());
+    std::int64_t all = 0;
+    for (const bound_call* each : calls) all = std::min(all + each->work(), endless_work);
+    any.table_.invoke_together({launches.get(), calls.size()}, threads_worth(all, threads), any.tasks());
 }
 
 void bound_call::run_all(std::span<const bound_call* const> calls, int threads) {
@@ -347,7 +352,7 @@ void bound_call::run_on_device(const lent& with, int threads) const {
                      .context = how_.context,
                      .stream = how_.stream,
                      .wait = how_.wait,
-                     .keeps_scratch = key_splits_ != 0};
+                     .keeps_scratch = most_splits_ != 0};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads, tasks(), nullptr);
 }
@@ -383,8 +388,7 @@ block_map bound_call::blocks() {
     const tensor view(map.blocks.data(), shape);
     slot s;
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
-    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() +
-                                                                                            2 + (key_splits_ ? 1 : 0)));
+    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(inputs_of_kernel()));
     arguments.push_back(&s.buffer);
     table_.invoke(chosen().blocks, arguments.data(), threads_, tasks(), &table_bytes_);
     return map;

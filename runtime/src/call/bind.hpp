@@ -42,7 +42,8 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
-    int key_splits() const { return key_splits_; }
+    int threads_in_use() const { return threads_worth(work(), threads_); }  ///< of them, by the keys in use
+    int key_splits() const;  ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
     std::int64_t stacks() const;         ///< tasks of one part of the keys
@@ -73,9 +74,18 @@ private:
     void check_sizes() const;
     struct lent;
     void lend(lent& to) const;
+    std::size_t inputs_of_kernel() const;  ///< and the user context
     void store(int threads) const;  ///< before anything else is computed
     bool is_token_major() const;
-    void split_keys(const options& how);
+    struct seen_keys {
+        std::int64_t longest{}, most_seen{}, all_seen{};  ///< the longest of all lengths; of them what masks may leave
+    };
+    seen_keys keys_in_use() const;
+    std::int32_t splits_of(std::int64_t keys) const;
+    void count_keys(std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
+    static constexpr std::int64_t endless_work = std::int64_t{1} << 48;
+    std::int64_t work() const;  ///< of decode; else endless
+    static int threads_worth(std::int64_t work, int threads);
     void run_on_device(const lent& with, int threads) const;
     void run_recurrence(int threads) const;
     void check_recurrence() const;
@@ -95,7 +105,7 @@ private:
     options how_;
     memory where_{};                          ///< of some tensor, if not the host's
     int device_{-1};                          ///< that tensors or options name
-    std::int32_t all_keys_{}, key_splits_{};  ///< splits of the keys, 0 where the kernel is not told
+    std::int32_t all_keys_{}, most_splits_{};
     std::size_t table_bytes_{};
     index_checks indices_;
 };

@@ -105,7 +105,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k);
     result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes,
                                     result.packed_bytes = computed.packed_bytes;
-    result.threads = bound.threads(), result.deterministic = is_deterministic(how);
+    result.threads = bound.threads_in_use(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
     result.stack_bytes = most_stack;
     result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.saved_bytes = bound.saved_bytes(),

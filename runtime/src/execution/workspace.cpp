@@ -43,14 +43,13 @@ void fence([[maybe_unused]] header* block, [[maybe_unused]] std::size_t open) {
 class kept_blocks {
 public:
     header* take(std::size_t capacity) {
-        int best = count_ - 1;  // what is given back last is asked for first, the next time
-        if (best < 0 || blocks_[best]->capacity != capacity) {
-            best = -1;
-            for (int i = 0; i < count_; ++i)
-                if (blocks_[i]->capacity >= capacity && (best < 0 || blocks_[i]->capacity < blocks_[best]->capacity))
-                    best = i;
-            if (best < 0) return nullptr;
+        int best = -1;
+        for (int i = count_; i-- > 0;) {  // what was given back last is asked for first, the next time
+            const std::size_t has = blocks_[i]->capacity;
+            if (has >= capacity && (best < 0 || has < blocks_[best]->capacity)) best = i;
+            if (has == capacity) break;
         }
+        if (best < 0) return nullptr;
         header* const block = blocks_[best];
         blocks_[best] = blocks_[--count_];
         bytes_ -= block->capacity;

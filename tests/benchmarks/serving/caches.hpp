@@ -70,6 +70,9 @@ inline constexpr auto of_codes =
 namespace sliding {
 inline constexpr auto sinks = input<"sinks", f32>(head);
 inline constexpr auto attention = softmax(mask(q * t(k) * rsqrt(depth), bottom_right(window(127, 0))), sinks(h)) * v;
+/// As in StreamingLLM: the first keys beside the last ones.
+inline constexpr auto first_and_last =
+    softmax(mask(q * t(k) * rsqrt(depth), bottom_right(window(63, 0)) || kv_idx < 4)) * v;
 }  // namespace sliding
 
 /// Pages of a pool, found through a block table: [page, head, token, depth].
@@ -86,6 +89,8 @@ template <auto type, int tokens> struct pool {
     static constexpr auto attention = softmax(q * t(keys(element<tokens>(k_pages), length)) * rsqrt(depth)) *
                                       values(element<tokens>(v_pages), length);
 };
+inline constexpr auto f32_1 = pool<f32, 1>::attention;
+inline constexpr auto bf16_1 = pool<bf16, 1>::attention;
 inline constexpr auto f32_16 = pool<f32, 16>::attention;
 inline constexpr auto f32_64 = pool<f32, 64>::attention;
 inline constexpr auto bf16_16 = pool<bf16, 16>::attention;

@@ -2,6 +2,7 @@
 // same order, measured between its calls.
 //
 //     attune_serving --caches f32 bf16 "paged f32 64" --sequences 1 4 --keys 16384 4096 [--json]
+//     attune_serving --caches f32 bf16 "paged f32 16" --sequences 1 1 --keys 32 512 --slots 4160    a short chat
 //     attune_serving --caches f32 bf16 i8 --sequences 4 --keys 4096 --threads 1 2 --busy 0 1    beside busy neighbours
 #include "caches.hpp"
 #include "memory.hpp"
@@ -35,6 +36,7 @@ namespace caches = bench::caches;
 
 struct shape {
     std::int64_t sequences, heads, key_heads, keys, depth;
+    std::int64_t slots;  ///< that there is room for; so many keys are in use
 };
 
 /// What a call is given, and what it has to read.
@@ -43,10 +45,21 @@ struct call {
     std::vector<attune::detail::named_argument> arguments;
     std::vector<std::span<const std::byte>> read;  ///< in the order in which the cache is read
 
-    attune::tensor add(std::string_view name, memory made, bool is_read) {
+    void add(std::string_view name, memory made) {
         tensors.push_back(std::move(made));
-        if (is_read) read.push_back(tensors.back().bytes());
-        return give(name, tensors.back().view());
+        give(name, tensors.back().view());
+    }
+    /// Of each of so many pieces of a tensor, the slots in use are read.
+    void add(std::string_view name, memory made, std::int64_t pieces, const shape& s) {
+        add(name, std::move(made));
+        read_pieces(pieces, s);
+    }
+    void read_pieces(std::int64_t pieces, const shape& s) {
+        const std::span<const std::byte> whole = tensors.back().bytes();
+        const std::size_t piece = whole.size() / static_cast<std::size_t>(pieces),
+                          used = piece / static_cast<std::size_t>(s.slots) * static_cast<std::size_t>(s.keys);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(pieces); ++i)
+            read.push_back(whole.subspan(i * piece, used));
     }
     attune::tensor give(std::string_view name, attune::tensor view) {
         arguments.push_back({.name = name, .view = view});
@@ -63,35 +76,42 @@ struct cache {
 };
 
 void contiguous(call& to, const shape& s, element_type type) {
-    for (const char* name : {"k", "v"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
+    for (const char* name : {"k", "v"})
+        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}), s.sequences * s.key_heads, s);
 }
 
-/// The last 128 keys of each head are read.
-void sliding(call& to, const shape& s, element_type type) {
+/// The last keys of each head are read.
+void last_keys(call& to, const shape& s, element_type type, std::int64_t count) {
     const std::int64_t bytes_a_key = s.depth * static_cast<std::int64_t>(attune::bytes_of(type)),
-                       used = std::min<std::int64_t>(s.keys, 128);
+                       used = std::min(s.keys, count);
     for (const char* name : {"k", "v"}) {
-        to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), false);
+        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}));
         for (std::int64_t head = 0; head < s.sequences * s.key_heads; ++head)
             to.read.push_back(
-                to.tensors.back().bytes().subspan(static_cast<std::size_t>(((head + 1) * s.keys - used) * bytes_a_key),
+                to.tensors.back().bytes().subspan(static_cast<std::size_t>((head * s.slots + s.keys - used) * bytes_a_key),
                                                   static_cast<std::size_t>(used * bytes_a_key)));
     }
-    to.add("sinks", memory(element_type::f32, {s.heads}), false);
 }
+
+void sliding(call& to, const shape& s, element_type type) {
+    last_keys(to, s, type, 128);
+    to.add("sinks", memory(element_type::f32, {s.heads}));
+}
+
+void first_and_last(call& to, const shape& s, element_type type) { last_keys(to, s, type, 64); }
 
 /// (sequence, token, head, channel), as projections leave them.
 void token_major(call& to, const shape& s, element_type type) {
     for (const char* name : {"k", "v"}) {
-        to.tensors.emplace_back(type, std::vector{s.sequences, s.keys, s.key_heads, s.depth});
-        to.read.push_back(to.tensors.back().bytes());
+        to.tensors.emplace_back(type, std::vector{s.sequences, s.slots, s.key_heads, s.depth});
+        to.read_pieces(s.sequences, s);
         to.give(name, to.tensors.back().view().swapped(1, 2));
     }
 }
 
 /// A token's key and value side by side.
 void pairs(call& to, const shape& s, element_type type) {
-    to.add("kv", memory(type, {s.sequences, s.key_heads, s.keys, 2, s.depth}), true);
+    to.add("kv", memory(type, {s.sequences, s.key_heads, s.slots, 2, s.depth}), s.sequences * s.key_heads, s);
 }
 
 /// Steps of codes, which are positive.
@@ -102,50 +122,55 @@ memory scales(std::vector<std::int64_t> shape) {
 }
 
 void bytes(call& to, const shape& s, element_type type) {
-    for (const char* name : {"k8", "v8"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
-    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales({s.sequences, s.key_heads, s.keys}), true);
+    const std::int64_t pieces = s.sequences * s.key_heads;
+    for (const char* name : {"k8", "v8"})
+        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}), pieces, s);
+    for (const char* name : {"k_scale", "v_scale"})
+        to.add(name, scales({s.sequences, s.key_heads, s.slots}), pieces, s);
 }
 
 void nibbles(call& to, const shape& s, bool in_groups) {
     for (const char* name : {"k4", "v4"})
-        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth / 2}), true);
-    std::vector<std::int64_t> each{s.sequences, s.key_heads, s.keys};
+        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.slots, s.depth / 2}),
+               s.sequences * s.key_heads, s);
+    std::vector<std::int64_t> each{s.sequences, s.key_heads, s.slots};
     if (in_groups) each.push_back(s.depth / 32);
-    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales(each), true);
+    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales(each), s.sequences * s.key_heads, s);
 }
 
 /// Pages in random order; they are read head by head, sequence by sequence.
 void paged(call& to, const shape& s, element_type type, std::int64_t tokens) {
-    const std::int64_t blocks = (s.keys + tokens - 1) / tokens, pages = s.sequences * blocks;
+    const std::int64_t blocks = (s.slots + tokens - 1) / tokens, used = (s.keys + tokens - 1) / tokens,
+                       pages = s.sequences * blocks;
     memory table(element_type::i32, {s.sequences, blocks});
     const std::span<std::int32_t> entries = table.as<std::int32_t>();
     for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int32_t>(i);
     std::shuffle(entries.begin(), entries.end(), std::minstd_rand(3));
     const std::vector<std::int32_t> order(entries.begin(), entries.end());
-    to.add("block_table", std::move(table), false);
+    to.add("block_table", std::move(table));
     const auto pieces = [&](const memory& pool, std::int64_t page_bytes) {
         for (std::int64_t b = 0; b < s.sequences; ++b)
             for (std::int64_t h = 0; h < s.key_heads; ++h)
-                for (std::int64_t i = 0; i < blocks; ++i)
+                for (std::int64_t i = 0; i < used; ++i)
                     to.read.push_back(pool.bytes().subspan(
                         static_cast<std::size_t>((order[static_cast<std::size_t>(b * blocks + i)] * s.key_heads + h) *
                                                  page_bytes),
                         static_cast<std::size_t>(page_bytes)));
     };
     for (const char* name : {"k_pages", "v_pages"}) {
-        to.add(name, memory(type, {pages, s.key_heads, tokens, s.depth}), false);
+        to.add(name, memory(type, {pages, s.key_heads, tokens, s.depth}));
         pieces(to.tensors.back(), tokens * s.depth * static_cast<std::int64_t>(attune::bytes_of(type)));
     }
     if (type != element_type::u8) return;
     for (const char* name : {"k_scale", "v_scale"}) {
-        to.add(name, scales({pages, s.key_heads, tokens}), false);
+        to.add(name, scales({pages, s.key_heads, tokens}));
         pieces(to.tensors.back(), tokens * 4);
     }
 }
 
 void rotated(call& to, const shape& s) {
     contiguous(to, s, element_type::f32);
-    for (const char* name : {"cosine", "sine"}) to.add(name, memory(element_type::f32, {s.keys, s.depth / 2}), false);
+    for (const char* name : {"cosine", "sine"}) to.add(name, memory(element_type::f32, {s.slots, s.depth / 2}));
 }
 
 std::vector<cache> all_caches() {
@@ -171,6 +196,8 @@ std::vector<cache> all_caches() {
          "4 bits, a token"},
         {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
         {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
+        {"paged f32 1", ir_of<caches::paged::f32_1>, "f32", std::bind(paged, _1, _2, element_type::f32, 1)},
+        {"paged bf16 1", ir_of<caches::paged::bf16_1>, "f32", std::bind(paged, _1, _2, element_type::bf16, 1)},
         {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
         {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
         {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},
@@ -178,6 +205,8 @@ std::vector<cache> all_caches() {
         {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
         {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
         {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated},
+        {"f32 first and last", ir_of<caches::sliding::first_and_last>, "f32",
+         std::bind(first_and_last, _1, _2, element_type::f32)},
         {"f32 window, sink", ir_of<caches::sliding::attention>, "f32", std::bind(sliding, _1, _2, element_type::f32)},
         {"bf16 window, sink", ir_of<caches::sliding::attention>, "bf16",
          std::bind(sliding, _1, _2, element_type::bf16)}};
@@ -274,6 +303,7 @@ void print(const row& r, bool json) {
                                                   {"busy", r.busy},
                                                   {"sequences", r.of.sequences},
                                                   {"keys", r.of.keys},
+                                                  {"slots", r.of.slots},
                                                   {"heads", r.of.heads},
                                                   {"key_heads", r.of.key_heads},
                                                   {"depth", r.of.depth},
@@ -297,7 +327,7 @@ int main(int argc, char** argv) {
     for (const cache& each : known) names.push_back(each.name);
     std::vector<std::string> wanted = names;
     std::vector<std::int64_t> sequences{1, 4}, keys{16384, 4096};
-    std::int64_t heads = 32, key_heads = 8, depth = 128, queries = 1;
+    std::int64_t heads = 32, key_heads = 8, depth = 128, queries = 1, slots = 0;
     std::vector<int> threads_each{attune::threads()}, busy{0};
     int repeats = 15;
     std::string cut;
@@ -308,6 +338,7 @@ int main(int argc, char** argv) {
     app.add_option("--caches", wanted, fmt::format("some of: {}", fmt::join(names, ", ")))->check(CLI::IsMember(names));
     app.add_option("--sequences", sequences, "for each length of --keys")->capture_default_str();
     app.add_option("--keys", keys, "of each sequence")->capture_default_str();
+    app.add_option("--slots", slots, "that each sequence has room for; 0: as many as keys")->capture_default_str();
     app.add_option("--heads", heads, "of queries")->capture_default_str();
     app.add_option("--key-heads", key_heads)->capture_default_str();
     app.add_option("--depth", depth)->capture_default_str();
@@ -338,13 +369,15 @@ int main(int argc, char** argv) {
         for (const cache& other : known)
             if (other.name == each.exact) exact.emplace(other, level, depth, cut);
         for (std::size_t i = 0; i < keys.size(); ++i) {
-            const shape s{sequences[i], heads, key_heads, keys[i], depth};
+            const shape s{sequences[i], heads, key_heads, keys[i], depth, std::max(slots, keys[i])};
+            std::vector<std::int32_t> lengths(static_cast<std::size_t>(s.sequences), static_cast<std::int32_t>(s.keys));
             call given;
             given.tensors.reserve(16);
             each.fill(given, s);
             const auto& types = kernel.list[0].request.types;
-            given.add("q", memory(types.query, {s.sequences, heads, queries, depth}), false);
-            given.add("out", memory(types.output, {s.sequences, heads, queries, depth}), false);
+            given.add("q", memory(types.query, {s.sequences, heads, queries, depth}));
+            given.add("out", memory(types.output, {s.sequences, heads, queries, depth}));
+            given.give("kv_lengths", attune::tensor(lengths.data(), {s.sequences}));
             std::size_t size = 0;
             for (const auto& piece : given.read) size += piece.size();
             for (const int threads : threads_each)

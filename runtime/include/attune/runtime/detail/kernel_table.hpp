@@ -14,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 12;
+inline constexpr int kernel_table_version = 13;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -28,9 +28,9 @@ struct kernel {
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in the graph's order (tensor:
-    /// halide_buffer_t*, scalar: pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the
-    /// i32 into how many splits the keys are cut, then the outputs in the graph's order, then the saved rows, then
-    /// the saved output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
+    /// halide_buffer_t*, scalar: pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, two
+    /// i32, into how many splits the keys are cut and the most keys in use of any batch element, then the outputs in
+    /// the graph's order, then the saved rows, then the saved output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
     /// with stride 0 along the value depth, scores and weights (key, query, head, batch), columns (key, head, batch),
     /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
     /// has the call's extent and stride 0; an empty tensor has an address that may be read, and extents that say so.
@@ -57,6 +57,8 @@ struct kernel {
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
     /// The most splits into which one call cuts the keys of a (batch, key head); 0 if the kernel does not split them.
     int key_splits{};
+    /// The most keys that a query sees, where the formula bounds them by a constant, as windows do; 0 elsewhere.
+    int visible_keys{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
     /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each split
     /// of the keys.
