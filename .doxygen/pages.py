@@ -16,7 +16,7 @@ import sys
 PAGES = [  # in this order; a page that is not named comes last
     ("", ["README.md", "examples/TUTORIAL.md"]),
     ("Formulas", [f"dsl/docs/{name}.md" for name in ("language", "words", "catalogue", "from_other_systems", "gradients", "shards")]),
-    ("Kernels", [f"generators/docs/{name}.md" for name in ("architecture", "plans", "blocks", "element_types", "schedules", "tuning")]),
+    ("Kernels", [f"generators/docs/{name}.md" for name in ("architecture", "plans", "kernels/prefill", "kernels/decode", "kernels/gradient", "blocks", "element_types", "schedules", "tuning")]),
     ("Calls", [f"runtime/docs/{name}.md" for name in ("calls", "threads", "serving", "scale_out", "linking", "python", "devices")]),
     ("Evidence", ["tests/benchmarks/results.md", "runtime/docs/robustness.md", "tests/peers/flexattention.md"]),
     ("Project", [".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md", "runtime/docs/upgrading.md"]),

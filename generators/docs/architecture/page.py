@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what a generator program prints of one formula into generators/docs/architecture.md, and draws it as one picture:
+"""Writes what generator programs print of a formula into generators/docs/architecture.md and the pages of generators/docs/kernels, and draws the formula's forms as one
+picture. --check says whether the pages are what the programs print, and writes nothing.
 
-    cmake --build --preset default --target attune_common_generator
-    generators/docs/architecture/page.py build/default/bin/attune_common_generator
-    generators/docs/architecture/page.py build/default/bin/attune_common_generator --check     says whether the page is what the program prints; writes nothing
+    cmake --build --preset default --target attune_common_generator golden_gradients_depths_generator
+    generators/docs/architecture/page.py build/default/bin/attune_common_generator build/default/bin/golden_gradients_depths_generator [--check]
 """
 import argparse
 import html
@@ -13,46 +13,58 @@ import subprocess
 import sys
 
 here = pathlib.Path(__file__).resolve().parent
-page, picture = here.parent / "architecture.md", here / "one_formula.svg"
-
-GRAPH = "alibi_attention"
-KERNEL = ["--targets", "x86-64-v4", "--depths", "64", "--shapes", "prefill", "--tuned-for", "generic"]
+docs, picture = here.parent, here / "one_formula.svg"
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("program", help="a generator program that has the graph " + GRAPH)
+parser.add_argument("common", help="a generator program that has the graphs alibi_attention and decode_attention")
+parser.add_argument("gradients", help="a generator program that has the graph causal_gradient")
 parser.add_argument("--check", action="store_true", help="compare, and write nothing")
 options = parser.parse_args()
 
 
-def said(*arguments):
-    return subprocess.run([options.program, *arguments], capture_output=True, text=True, check=True, timeout=300).stdout
+class Kernel:
+    """One kernel of a program, and what the program prints of it: lines."""
+
+    def __init__(self, program, graph, shapes, depth):
+        self.program, self.graph = program, graph
+        self.which = ["--targets", "x86-64-v4", "--depths", depth, "--shapes", shapes, "--tuned-for", "generic"]
+
+    def said(self, command, *arguments):
+        run = subprocess.run([self.program, command, *arguments], capture_output=True, text=True, check=True, timeout=300)
+        return run.stdout.rstrip().splitlines()
+
+    def formula(self):
+        return self.said("describe", "--variant", self.graph)
+
+    def facts(self):
+        """Of `explain`, what follows from the formula alone."""
+        lines = self.said("explain", "--variant", self.graph, *self.which)
+        return lines[lines.index("inputs"):[i for i, line in enumerate(lines) if line.startswith("cost of a call")][0]]
+
+    def plan(self):
+        return self.said("plan", "--graph", self.graph, *self.which)
+
+    def loops(self):
+        return self.said("loops", "--graph", self.graph, *self.which)
+
+    def symbols(self):
+        (variant,) = json.loads("\n".join(self.said("explain", "--json", "--variant", self.graph, *self.which)))
+        (kernel,) = variant["kernels"]
+        return [kernel["symbol"], kernel["symbol"] + "_blocks"]
 
 
-def facts():
-    """Of `explain`, what follows from the formula alone."""
-    lines = said("explain", "--variant", GRAPH, *KERNEL).splitlines()
-    return lines[[i for i, line in enumerate(lines) if line == "inputs"][0]:[i for i, line in enumerate(lines) if line.startswith("cost of a call")][0]]
-
-
-def symbols():
-    (variant,) = json.loads(said("explain", "--json", "--variant", GRAPH, *KERNEL))
-    (kernel,) = variant["kernels"]
-    return [kernel["symbol"], kernel["symbol"] + "_blocks"]
-
-
-forms = {
-    "formula": said("describe", "--variant", GRAPH).splitlines(),
-    "facts": facts(),
-    "plan": said("plan", "--graph", GRAPH, *KERNEL).splitlines(),
-    "loops": said("loops", "--graph", GRAPH, *KERNEL).splitlines(),
-    "symbols": symbols(),
+alibi = Kernel(options.common, "alibi_attention", "prefill", "64")
+pages = {
+    "architecture.md": (alibi, ["formula", "facts", "plan", "loops", "symbols"]),
+    "kernels/prefill.md": (alibi, ["plan", "loops"]),
+    "kernels/decode.md": (Kernel(options.common, "decode_attention", "decode", "128"), ["plan", "loops"]),
+    "kernels/gradient.md": (Kernel(options.gradients, "causal_gradient", "prefill", "64"), ["plan", "loops"]),
 }
-for lines in forms.values():
-    while lines and not lines[-1]:
-        lines.pop()
+forms_of = {name: {form: getattr(kernel, form)() for form in forms} for name, (kernel, forms) in pages.items()}
+forms = forms_of["architecture.md"]
 
 
-def filled(text):
+def filled(text, forms):
     for name, lines in forms.items():
         begin, end = f"<!-- {name}: printed -->\n", f"<!-- {name}: end -->"
         before, rest = text.split(begin)
@@ -86,10 +98,10 @@ def drawn():
             f"<style>{style}</style>{tip}\n" + "\n".join(parts) + "\n</svg>\n")
 
 
-text = page.read_text()
+made = {docs / name: filled((docs / name).read_text(), its) for name, its in forms_of.items()} | {picture: drawn()}
 if options.check:
-    wrong = [str(path.name) for path, made in ((page, filled(text)), (picture, drawn())) if path.read_text() != made]
-    print(f"FAILED  {', '.join(wrong)}: expected what the program prints; run generators/docs/architecture/page.py" if wrong else "architecture.md is what the program prints")
+    wrong = [str(path.relative_to(docs)) for path, text in made.items() if not path.exists() or path.read_text() != text]
+    print(f"FAILED  {', '.join(wrong)}: expected what the programs print; run generators/docs/architecture/page.py" if wrong else f"{len(made)} files are what the programs print")
     sys.exit(bool(wrong))
-page.write_text(filled(text))
-picture.write_text(drawn())
+for path, text in made.items():
+    path.write_text(text)
