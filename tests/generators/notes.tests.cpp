@@ -84,7 +84,8 @@ TEST_CASE("queries over a cache that are aligned with its first keys are a notic
     using attune::dsl::ir_of;
     using attune::generators::alignment_to_look_at;
     const std::vector<std::string> both{"prefill", "decode"}, decode{"decode"};
-    CHECK_THAT(alignment_to_look_at(ir_of<formulas::step_top_left>, both), ContainsSubstring("try causal_bottom_right"));
+    CHECK_THAT(alignment_to_look_at(ir_of<formulas::step_top_left>, both),
+               ContainsSubstring("try causal_bottom_right"));
     CHECK(alignment_to_look_at(ir_of<formulas::step_bottom_right>, both).empty());
     CHECK_THAT(alignment_to_look_at(ir_of<formulas::top_left>, decode), ContainsSubstring("try causal_bottom_right"));
     CHECK(alignment_to_look_at(ir_of<formulas::top_left>, both).empty());  // whole sequences, as in training

@@ -1,4 +1,5 @@
-// Names of an application that hide words of the language: the formulas of each twin stand in a namespace inside of the application's.
+// Names of an application that hide words of the language: the formulas of each twin stand in a namespace inside of the
+// application's.
 #include "language.hpp"
 
 // --- axis_hidden_by_a_function

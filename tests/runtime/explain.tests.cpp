@@ -48,26 +48,27 @@ TEST_CASE("explain says what a call would do") {
     CHECK(e.output_bytes == 4 * (2 * 4 * 5 * 4 + 2 * 4 * 5));
     CHECK(e.scratch_bytes == 56);
     CHECK_THAT(e.why, ContainsSubstring("the most demanding level of those linked (opencl; "));
-    CHECK_THAT(e.text(),
-               ContainsSubstring(
-                   "blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") &&
-                   ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, "
-                                     "54 B of tables of conditions; 222 B in all; 16.38 KB of the caller's stack\n") &&
-                   ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") &&
-                   ContainsSubstring(
-                       "\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
-                   ContainsSubstring("          gain: f32 number\n") &&
-                   ContainsSubstring("\noutputs   out: f32 output (batch 2, head 4, query 5, value_depth 4)\n          "
-                                     "lse: f32 row (batch 2, head 4, query 5)\n") &&
-                   ContainsSubstring(
-                       "          kv_idx - q_idx <= w || is_global(kv_idx): skips: the smallest and largest values of "
-                       "each tile decide\n"
-                       "          kv_idx != table(0): skips nothing: for this test\n") &&
-                   ContainsSubstring("\nmeaning   alignment: top-left: query i sees no key after i\n"
-                                     "          fewer queries than keys: causal counts both from the first, so no query sees "
-                                     "a key after 4; if the queries are the last ones, as over a cache, write "
-                                     "causal_bottom_right\n"
-                                     "          query head h reads key head h / 2\n"));
+    CHECK_THAT(
+        e.text(),
+        ContainsSubstring(
+            "blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") &&
+            ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, "
+                              "54 B of tables of conditions; 222 B in all; 16.38 KB of the caller's stack\n") &&
+            ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") &&
+            ContainsSubstring(
+                "\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
+            ContainsSubstring("          gain: f32 number\n") &&
+            ContainsSubstring("\noutputs   out: f32 output (batch 2, head 4, query 5, value_depth 4)\n          "
+                              "lse: f32 row (batch 2, head 4, query 5)\n") &&
+            ContainsSubstring(
+                "          kv_idx - q_idx <= w || is_global(kv_idx): skips: the smallest and largest values of "
+                "each tile decide\n"
+                "          kv_idx != table(0): skips nothing: for this test\n") &&
+            ContainsSubstring("\nmeaning   alignment: top-left: query i sees no key after i\n"
+                              "          fewer queries than keys: causal counts both from the first, so no query sees "
+                              "a key after 4; if the queries are the last ones, as over a cache, write "
+                              "causal_bottom_right\n"
+                              "          query head h reads key head h / 2\n"));
     const auto j = nlohmann::json::parse(e.json());
     CHECK(j["inputs"].size() == 9);
     CHECK(j["inputs"][1] == nlohmann::json{{"name", "k"},

@@ -62,7 +62,7 @@ private:
 
 /// Refuses what a call refuses. The runtime checks a call for a kernel: here for one that fits the arguments and is
 /// never run.
-void check(const char* name, const graph_ir& graph, std::span<const named_argument> arguments, const options& how) {
+void check(const char* name, const graph_ir& graph, std::span<const named_argument> arguments, const options& known) {
     for (const named_argument& each : arguments)
         if (each.is == named_argument::form::view && each.view.where() != memory::host)
             detail::fail("tensors in host memory, for the reference evaluator",
@@ -74,8 +74,8 @@ void check(const char* name, const graph_ir& graph, std::span<const named_argume
         if (runs(level)) stands_for_any.target = level.data();
     stands_for_any.query = facts.type_of("q"), stands_for_any.key = facts.type_of("k"),
     stands_for_any.value = facts.type_of("v"), stands_for_any.output = facts.type_of_outputs();
-    stands_for_any.depth = facts.depth_of(axis_kind::depth, how.depth),
-    stands_for_any.value_depth = facts.depth_of(axis_kind::value_depth, how.value_depth);
+    stands_for_any.depth = static_cast<int>(known.depth),
+    stands_for_any.value_depth = static_cast<int>(known.value_depth);
     stands_for_any.query_block = stands_for_any.key_block = 1 << 20;
     stands_for_any.product_positions = stands_for_any.product_channels = 8;
     const kernel_table table{kernel_table_version, name, graph, {&stands_for_any, 1}};
@@ -87,16 +87,20 @@ void check(const char* name, const graph_ir& graph, std::span<const named_argume
 
 results evaluate_call(const char* name, const graph_ir& graph, std::span<const named_argument> arguments,
                       const options& how) {
-    check(name, graph, arguments, how);
+    const call_facts facts(graph, arguments);
+    options known = how;
+    known.depth = facts.depth_of(axis_kind::depth, how.depth);
+    known.value_depth = facts.depth_of(axis_kind::value_depth, how.value_depth > 0 ? how.value_depth : known.depth);
+    check(name, graph, arguments, known);
     std::vector<argument> given;
     for (const named_argument& each : arguments)
         if (each.is == named_argument::form::view)
             given.push_back({each.name, each.view});
         else
-            given.push_back({each.name, each.is == named_argument::form::real ? each.real
-                                                                              : static_cast<double>(each.integer)});
+            given.push_back(
+                {each.name, each.is == named_argument::form::real ? each.real : static_cast<double>(each.integer)});
     try {
-        return evaluate(graph, given, how);
+        return evaluate(graph, given, known);
     } catch (const std::invalid_argument& problem) {
         detail::fail("a call that the reference evaluator computes", problem.what(), "attune::reference::options");
     }

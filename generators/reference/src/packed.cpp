@@ -129,7 +129,8 @@ public:
         }
         for (std::size_t i = 0; i < part.outputs.size(); ++i) {
             const axes_of_sequences axes = axes_of_result(graph_, graph_.outputs[i]);
-            append(all_.outputs[i], part.outputs[i], static_cast<std::size_t>(axes.query >= 0 ? axes.query : axes.batch));
+            append(all_.outputs[i], part.outputs[i],
+                   static_cast<std::size_t>(axes.query >= 0 ? axes.query : axes.batch));
         }
     }
 
@@ -138,7 +139,8 @@ public:
             array& to = all_.stored.emplace_back(array{std::string(graph_.inputs[each.input].name), {}, {}, -1});
             to.shape.assign(each.whole.shape().begin(), each.whole.shape().end());
             for (std::int64_t i = 0; i < product(to.shape); ++i)
-                to.values.push_back(read_element(each.memory.data() + i * bytes_of(each.whole.type()), each.whole.type()));
+                to.values.push_back(
+                    read_element(each.memory.data() + i * bytes_of(each.whole.type()), each.whole.type()));
         }
         return std::move(all_);
     }

@@ -24,8 +24,7 @@ attune_status attune_reference_evaluate(const attune_variant* variant, const att
     using namespace attune;
     return detail::guarded(error, capacity, [&] {
         if (variant->version != ATTUNE_C_VERSION)
-            detail::fail("a variant of this version of attune/c.h", "one of another",
-                         "kernels that this attune built");
+            detail::fail("a variant of this version of attune/c.h", "one of another", "kernels that this attune built");
         const kernel_table& table = variant->table();
         detail::check_version(table);
         const detail::c_arguments given(arguments, count);

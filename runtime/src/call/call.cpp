@@ -38,7 +38,8 @@ std::vector<std::string> meaning_of(const kernel_table& table, const explanation
     const auto is_top_left = [](std::string_view said) { return said.starts_with("alignment: top-left"); };
     if (of.query_length > 0 && of.query_length < of.key_length && std::ranges::any_of(all, is_top_left))
         all.push_back(say("fewer queries than keys: causal counts both from the first, so no query sees a key after ",
-                          of.query_length - 1, "; if the queries are the last ones, as over a cache, write causal_bottom_right"));
+                          of.query_length - 1,
+                          "; if the queries are the last ones, as over a cache, write causal_bottom_right"));
     if (of.heads != of.key_heads && of.key_heads > 0)
         all.push_back(say("query head h reads key head h / ", of.heads / of.key_heads));
     if (with_lengths) all.push_back("keys from kv_lengths(b) on are never read");

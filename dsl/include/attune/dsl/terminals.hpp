@@ -149,9 +149,10 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
     template <class... I>
         requires(!(operand<I> && ...))
     constexpr auto operator()(const I&...) const {
-        static_assert(indices_are_of_the_language<I...>,
-                      "attune: a tensor is indexed by something that is not of attune::dsl; a name of your own may hide "
-                      "an index, such as attune::dsl::h: write that, or `using attune::dsl::h;` beside the formula");
+        static_assert(
+            indices_are_of_the_language<I...>,
+            "attune: a tensor is indexed by something that is not of attune::dsl; a name of your own may hide "
+            "an index, such as attune::dsl::h: write that, or `using attune::dsl::h;` beside the formula");
         return rejected{};
     }
 
