@@ -102,9 +102,9 @@ struct problem {
         const attune::tensor S(slopes.data(), {of.heads}),
             ids(document.data(), {static_cast<std::int64_t>(document.size())});
         if (variant == "chat")
-            return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
-                                                            dsl::kv_lengths =
-                                                                attune::tensor(lengths.data(), {of.batch})));
+            return f(
+                attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                                                       dsl::kv_lengths = attune::tensor(lengths.data(), {of.batch})));
         if (variant == "full")
             return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
         if (variant == "causal")

@@ -22,7 +22,7 @@ decode_state::decode_state(const kernel_frame& frame)
 }
 
 Expr decode_state::blocks_in_use() const {
-    return (min(f_.inputs.key_length, f_.inputs.longest_in_use) + f_.cut.key_block - 1) / f_.cut.key_block;
+    return (f_.inputs.most_keys_in_use.value() + f_.cut.key_block - 1) / f_.cut.key_block;
 }
 
 /// A split is a contiguous range of the blocks between the first and the last that is visited, so that what a mask or a

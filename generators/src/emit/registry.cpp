@@ -21,8 +21,8 @@ std::string kernel_row(const listed_kernel& made) {
     const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
-                 key_splits, visible_keys, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums,
-                 cpus, row_alignment] = row;
+                 key_splits, visible_keys, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair,
+                 sums, cpus, row_alignment] = row;
     std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };

@@ -131,15 +131,19 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
         Param<int> input_key_splits("input_key_splits");
         key_splits = max(input_key_splits, 1);
         unknown_zero = cast<std::uint32_t>(input_key_splits >> 31);
-        Param<int> input_keys_in_use("input_keys_in_use");
-        longest_in_use = input_keys_in_use;
         arguments_.push_back(input_key_splits);
-        arguments_.push_back(input_keys_in_use);
     }
+    Param<int> input_keys_in_use("input_keys_in_use");
+    if (decodes(request.schedule)) arguments_.push_back(input_keys_in_use);
     read_numbers(request);
 
-    RDom each_batch(0, batches, "each_batch");
     most_keys_in_use = Func("most_keys_in_use");
+    if (decodes(request.schedule) && !request.on_gpu()) {  // whose lengths the caller cannot read
+        most_keys_in_use() = clamp(input_keys_in_use, 0, key_length);
+        most_keys_in_use.compute_root();
+        return;
+    }
+    RDom each_batch(0, batches, "each_batch");
     most_keys_in_use() = 0;
     most_keys_in_use() = max(most_keys_in_use(), keys_in_use(each_batch));
     most_keys_in_use.compute_root();

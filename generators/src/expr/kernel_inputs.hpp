@@ -29,8 +29,7 @@ public:
     /// Of the first input that has the axis, those of any element type first; a length that a computed tensor states
     /// comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
-    Halide::Expr key_splits;      ///< splits of the keys, in decode
-    Halide::Expr longest_in_use;  ///< in decode, the most keys in use of any batch element
+    Halide::Expr key_splits;  ///< splits of the keys, in decode
     /// In decode, a u32 that is 0, since no call has negative splits. The compiler cannot know.
     Halide::Expr unknown_zero;
 

@@ -43,7 +43,7 @@ public:
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
     int threads_in_use() const { return threads_worth(work(), threads_); }  ///< of them, by the keys in use
-    int key_splits() const;  ///< of the keys in use; 0 where the kernel is not told
+    int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
     std::int64_t stacks() const;         ///< tasks of one part of the keys
@@ -75,7 +75,7 @@ private:
     struct lent;
     void lend(lent& to) const;
     std::size_t inputs_of_kernel() const;  ///< and the user context
-    void store(int threads) const;  ///< before anything else is computed
+    void store(int threads) const;         ///< before anything else is computed
     bool is_token_major() const;
     struct seen_keys {
         std::int64_t longest{}, most_seen{}, all_seen{};  ///< the longest of all lengths; of them what masks may leave
@@ -103,8 +103,8 @@ private:
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     options how_;
-    memory where_{};                          ///< of some tensor, if not the host's
-    int device_{-1};                          ///< that tensors or options name
+    memory where_{};  ///< of some tensor, if not the host's
+    int device_{-1};  ///< that tensors or options name
     std::int32_t all_keys_{}, most_splits_{};
     std::size_t table_bytes_{};
     index_checks indices_;

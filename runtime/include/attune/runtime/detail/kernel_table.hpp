@@ -30,10 +30,11 @@ struct kernel {
     /// Halide's argv entry: a pointer to the user context, then the inputs in the graph's order (tensor:
     /// halide_buffer_t*, scalar: pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, two
     /// i32, into how many splits the keys are cut and the most keys in use of any batch element, then the outputs in
-    /// the graph's order, then the saved rows, then the saved output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
-    /// with stride 0 along the value depth, scores and weights (key, query, head, batch), columns (key, head, batch),
-    /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
-    /// has the call's extent and stride 0; an empty tensor has an address that may be read, and extents that say so.
+    /// the graph's order, then the saved rows, then the saved output. Dimensions innermost first: outputs proper (value
+    /// depth, query, head, batch), rows the same with stride 0 along the value depth, scores and weights (key, query,
+    /// head, batch), columns (key, head, batch), means over the heads (key, query, batch), tokens (channel, query,
+    /// batch). An axis of an input that broadcasts has the call's extent and stride 0; an empty tensor has an address
+    /// that may be read, and extents that say so.
     ///
     /// Of a recurrence an entry makes one chunk, `query_block` tokens at most, of one state: after kv_lengths three
     /// i32, the batch element, the state's head and the first token, then the state before, f32 (value depth, depth),
