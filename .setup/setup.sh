@@ -329,6 +329,15 @@ jax_for_tests() {
     build/jax/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/python/jax.txt </dev/null || fail "pip could not install it."
 }
 
+# TVM-FFI, for ./tests/run full:tvm_ffi, likewise (tests/python/tvm_ffi.txt).
+tvm_ffi_for_tests() {
+    build/tvm_ffi/bin/python -c 'import tvm_ffi, numpy' 2>/dev/null && return 0
+    make_venv
+    say "Installing into build/tvm_ffi: TVM-FFI and NumPy"
+    build/venv/bin/python3 -m venv build/tvm_ffi
+    build/tvm_ffi/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/python/tvm_ffi.txt </dev/null || fail "pip could not install it."
+}
+
 in_ci() { [[ "${CI:-false}" != false ]]; }
 
 setup_for_tests() {

@@ -253,7 +253,8 @@ try TARGETS without it")
     endif()
 endfunction()
 
-# The shared library beside the static one, of the same objects: a part of attune_add_variant, attune_add_torch_library and attune_add_jax_library. `more` is what else it shows.
+# The shared library beside the static one, of the same objects: a part of attune_add_variant, attune_add_torch_library, attune_add_jax_library and
+# attune_add_tvm_ffi_library. `more` is what else it shows.
 function(attune_add_shared shared target folder more)
     list(TRANSFORM ARGN REPLACE "[^A-Za-z0-9]+" "_" OUTPUT_VARIABLE variants)
     list(JOIN variants "\", \"" names)

@@ -1,13 +1,18 @@
-# attune_find_python_package(<result> <package> <file> <version> <python>)
+# attune_find_python_package(<result> <package> <file> <version> <python> [<distribution>])
 #
 # Sets <result> to the folder of a Python package of <version> or later that has <file>, in the environment of the interpreter <python>; where that is empty, in the
-# active environment or the python3 of PATH. Else to "", and <result>_found to what there is, for messages: "none", or "torch 2.9.1".
+# active environment or the python3 of PATH. Else to "", and <result>_found to what there is, for messages: "none", or "torch 2.9.1". <distribution> is the package's name
+# in the index where that is another.
 include_guard(GLOBAL)
 
 function(attune_find_python_package result package file version python)
     set(${result} "" PARENT_SCOPE)
     set(found "none")
-    set(where "import importlib.util as u, importlib.metadata as m; s = u.find_spec('${package}'); print(m.version('${package}') + ';' + s.submodule_search_locations[0])")
+    set(distribution "${package}")
+    if(ARGC GREATER 5)
+        set(distribution "${ARGV5}")
+    endif()
+    set(where "import importlib.util as u, importlib.metadata as m; s = u.find_spec('${package}'); print(m.version('${distribution}') + ';' + s.submodule_search_locations[0])")
     set(candidates python3)
     if(NOT "$ENV{VIRTUAL_ENV}" STREQUAL "")
         list(PREPEND candidates "$ENV{VIRTUAL_ENV}/bin/python3")
@@ -26,7 +31,7 @@ function(attune_find_python_package result package file version python)
             set(${result} "${said}" PARENT_SCOPE)
             return()
         endif()
-        set(found "${package} ${there}")
+        set(found "${distribution} ${there}")
     endforeach()
     set(${result}_found "${found}" PARENT_SCOPE)
 endfunction()

@@ -42,7 +42,7 @@ def made(options):
     expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
+        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
             expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
         for licence in ("LICENSE", "NOTICES.md"):
             expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")
@@ -86,10 +86,10 @@ def lend(options, python):
 
 
 def refuses(options, project, settings):
-    """What the functions for PyTorch and JAX say to other targets, and where neither is installed."""
+    """What the functions for PyTorch, JAX and TVM-FFI say to other targets, and where none of them is installed."""
     text = (project / "CMakeLists.txt").read_text()
     kernels = re.search(r"attune_add_variant\((\w+)", text)[1]
-    for function, package in (("attune_add_torch_library", "PyTorch 2.10"), ("attune_add_jax_library", "jaxlib 0.6")):
+    for function, package in (("attune_add_torch_library", "PyTorch 2.10"), ("attune_add_jax_library", "jaxlib 0.6"), ("attune_add_tvm_ffi_library", "apache-tvm-ffi 0.1.15")):
         for target, words in (("no_such_kernels", "got `no_such_kernels`"), (kernels, f"expected a Python with {package} or later, got none")):
             folder = options.work / f"{function}_of_{target}"
             shutil.copytree(project, folder, ignore=shutil.ignore_patterns("build"))

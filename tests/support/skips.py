@@ -27,5 +27,7 @@ ALLOWED = {
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",
     "python.jax_refusals": "as python.jax_functions",
     "python.jax_gradients": "as python.jax_functions",
+    "python.tvm_ffi": "./tests/run full:tvm_ffi installs it, ATTUNE_TVM_FFI_PYTHON names one that is there",
+    "python.tvm_ffi_from_cpp": "as python.tvm_ffi",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
