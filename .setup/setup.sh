@@ -311,13 +311,13 @@ site_tools() {
         fail "pip could not install them. With a connection to a package index, run .doxygen/site again."
 }
 
-# PyTorch, for ./tests/run full:torch: the benchmarks' own, in an environment of its own (tests/benchmarks/peers.txt).
+# PyTorch, for ./tests/run full:torch: the benchmarks' own, in an environment of its own (tests/benchmarks/peers.txt), and Transformers (tests/python/transformers.txt).
 torch_for_tests() {
-    build/torch/bin/python -c 'import torch, numpy' 2>/dev/null && return 0
+    build/torch/bin/python -c 'import torch, numpy, transformers' 2>/dev/null && return 0
     make_venv
-    say "Installing into build/torch: PyTorch and what it needs (gigabytes)"
+    say "Installing into build/torch: PyTorch, Transformers and what they need (gigabytes)"
     build/venv/bin/python3 -m venv build/torch
-    build/torch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/benchmarks/peers.txt </dev/null || fail "pip could not install it."
+    build/torch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/benchmarks/peers.txt -r tests/python/transformers.txt </dev/null || fail "pip could not install it."
 }
 
 # JAX, for ./tests/run full:jax, likewise (tests/python/jax.txt).

@@ -42,7 +42,7 @@ def made(options):
     expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
+        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "transformers.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
             expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
         for licence in ("LICENSE", "NOTICES.md"):
             expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")

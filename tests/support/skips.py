@@ -23,6 +23,7 @@ ALLOWED = {
     "python.torch_operators": "as python.torch",
     "python.torch_refusals": "as python.torch",
     "python.torch_gradients": "as python.torch",
+    "python.torch_transformers": "as python.torch",
     "example.training_beside_torch": "as python.torch",
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",
     "python.jax_refusals": "as python.jax_functions",
