@@ -30,13 +30,13 @@ std::string what(const named_argument& given) {
     return "?";
 }
 
+}  // namespace
+
 void check_form(const named_argument& given, bool scalar) {
     const bool is_view = given.is == named_argument::form::view;
     if (scalar && is_view) fail(say("a number for ", given.name), what(given), "passing the value itself");
     if (!scalar && !is_view) fail(say("a tensor for ", given.name), what(given), "attune::tensor(pointer, {shape})");
 }
-
-}  // namespace
 
 matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed,
                         std::pmr::memory_resource& memory) {

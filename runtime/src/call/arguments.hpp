@@ -21,6 +21,9 @@ struct matched_arguments {
 matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed,
                         std::pmr::memory_resource& memory);
 
+/// Refuses a tensor in place of a number, and a number in place of a tensor.
+void check_form(const named_argument& given, bool scalar);
+
 /// A scalar as the kernel reads it through its argument pointer.
 union scalar_value {
     std::int32_t integer;

@@ -129,11 +129,11 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
 
 bound_call::~bound_call() = default;
 
-void bound_call::check_values() const {
-    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
-        check_lengths(given_.kv_lengths->view, shape_);
-    check_wide_integers(table_.graph, shape_, given_);
-    indices_.look({table_.graph, shape_, given_});
+void bound_call::check_values(const matched_arguments& given) const {
+    if (given.kv_lengths && given.kv_lengths->view.where() == memory::host)
+        check_lengths(given.kv_lengths->view, shape_);
+    check_wide_integers(table_.graph, shape_, given);
+    indices_.look({table_.graph, shape_, given});
 }
 
 void bound_call::bind_inputs() {
@@ -230,16 +230,16 @@ struct bound_call::lent {
     std::span<slot> kept;
 };
 
-void bound_call::lend(lent& to) const {
+void bound_call::lend(lent& to, run_arguments with) const {
     const auto saved = static_cast<std::size_t>(chosen().saved_rows), kept = saved + chosen().saved_outputs,
-               places = argv_.size() + kept;
+               places = with.argv.size() + kept;
     void* const memory = to.memory.take(places * sizeof(void*) + kept * sizeof(slot));
     if (!memory) throw std::bad_alloc();
     to.kept = {static_cast<slot*>(memory), kept};
     std::ranges::uninitialized_value_construct(to.kept);
     to.argv = {reinterpret_cast<void**>(to.kept.data() + kept), places};
-    std::ranges::uninitialized_copy(argv_, to.argv);
-    if (most_splits_) count_keys(to.of_keys, to.argv);
+    std::ranges::uninitialized_copy(with.argv, to.argv);
+    if (most_splits_) count_keys(with.given, to.of_keys, to.argv);
     if (kept == 0) return;
 
     std::array<std::int64_t, 3> extents{};
@@ -249,7 +249,7 @@ void bound_call::lend(lent& to) const {
     if (!rows)
         fail(say("memory for ", saved_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
              "fewer batch elements or heads a call");
-    for (std::size_t i = 0; i < kept; ++i) to.argv[argv_.size() + i] = &to.kept[i].buffer;
+    for (std::size_t i = 0; i < kept; ++i) to.argv[argv.size() + i] = &to.kept[i].buffer;
     for (slot& s : to.kept.first(saved)) {
         const tensor view(rows, extents);
         set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view,
@@ -276,24 +276,24 @@ bool bound_call::nothing_to_do() const {
            });
 }
 
-void bound_call::store(int threads) const {
+void bound_call::store(std::span<void* const> bound, int threads) const {
     if (!chosen().stores) return;
     const std::size_t inputs = inputs_of_kernel();
     scratch memory;
     auto** const argv = static_cast<void**>(memory.take((inputs + table_.graph.stores.size()) * sizeof(void*)));
     if (!argv) throw std::bad_alloc();
-    void** next = std::copy_n(argv_.begin(), inputs, argv);
-    each_stored(table_.graph, [&](std::size_t input) { *next++ = argv_[1 + input]; });
+    void** next = std::copy_n(bound.begin(), inputs, argv);
+    each_stored(table_.graph, [&](std::size_t input) { *next++ = bound[1 + input]; });
     table_.invoke(chosen().stores, argv, threads, tasks(), nullptr);
 }
 
-void bound_call::run(int threads) const {
-    if (has_recurrences(table_.graph.nodes)) return run_recurrence(threads);
-    lent with;
-    lend(with);
-    store(threads);  // once there is memory for what follows
-    if (is_device(chosen().target)) return run_on_device(with, threads);
-    table_.invoke(chosen().call, with.argv.data(), threads_worth(work(), threads), tasks(), nullptr);
+void bound_call::run(run_arguments with, int threads) const {
+    if (has_recurrences(table_.graph.nodes)) return run_recurrence(with, threads);
+    lent own;
+    lend(own, with);
+    store(with.argv, threads);  // once there is memory for what follows
+    if (is_device(chosen().target)) return run_on_device(own, threads);
+    table_.invoke(chosen().call, own.argv.data(), threads_worth(work(with.given), threads), tasks(), nullptr);
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
@@ -301,21 +301,23 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
         for (const bound_call* each : calls) each->run(threads);
         return;
     }
-    const auto with = std::make_unique<lent[]>(calls.size());
-    const auto launches = std::make_unique<kernel_launch[]>(calls.size());
+    scratch_memory blocks;
+    std::pmr::vector<lent> with(calls.size(), &blocks);
+    std::pmr::vector<kernel_launch> launches(calls.size(), &blocks);
     for (std::size_t i = 0; i < calls.size(); ++i) {
-        calls[i]->lend(with[i]);
+        calls[i]->lend(with[i], {calls[i]->given_, calls[i]->argv_});
         launches[i] = {calls[i]->chosen().call, with[i].argv.data()};
     }
-    for (const bound_call* each : calls) each->store(threads);
+    for (const bound_call* each : calls) each->store(each->argv_, threads);
     const bound_call& any = *calls.front();
     std::int64_t all = 0;
-    for (const bound_call* each : calls) all = std::min(all + each->work(), endless_work);
-    any.table_.invoke_together({launches.get(), calls.size()}, threads_worth(all, threads), any.tasks());
+    for (const bound_call* each : calls) all = std::min(all + each->work(each->given_), endless_work);
+    any.table_.invoke_together(launches, threads_worth(all, threads), any.tasks());
 }
 
 void bound_call::run_all(std::span<const bound_call* const> calls, int threads) {
-    std::vector<const bound_call*> some;
+    scratch_memory blocks;
+    std::pmr::vector<const bound_call*> some(&blocks);
     some.reserve(calls.size());
     for (const bound_call* each : calls)
         if (each->nothing_to_do())
@@ -357,12 +359,12 @@ void bound_call::run_on_device(const lent& with, int threads) const {
     table_.invoke(table_.devices->launch, arguments, threads, tasks(), nullptr);
 }
 
-void bound_call::write_empty_sums() const {
-    for (const named_argument* const given : given_.outputs)
-        if (!given->view.empty() && where_ != memory::host)
-            fail("outputs in host memory for sums over nothing", given->view.description(), "no call");
-    for (const named_argument* const given : given_.outputs)
-        if (!given->view.empty()) clear(static_cast<std::byte*>(given->view.mutable_data()), given->view);
+void bound_call::write_empty_sums(const matched_arguments& given) const {
+    for (const named_argument* const each : given.outputs)
+        if (!each->view.empty() && where_ != memory::host)
+            fail("outputs in host memory for sums over nothing", each->view.description(), "no call");
+    for (const named_argument* const each : given.outputs)
+        if (!each->view.empty()) clear(static_cast<std::byte*>(each->view.mutable_data()), each->view);
 }
 
 block_map bound_call::blocks() {

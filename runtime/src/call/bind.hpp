@@ -42,7 +42,7 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
-    int threads_in_use() const { return threads_worth(work(), threads_); }  ///< of them, by the keys in use
+    int threads_in_use() const { return threads_worth(work(given_), threads_); }  ///< of them, by the keys in use
     int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
@@ -50,13 +50,21 @@ public:
 
     bool nothing_to_do() const;  ///< no batch, head or query
 
-    void check_values() const;    ///< lengths, and indices that tensors hold: before each run and before `blocks`
-    void run(int threads) const;  ///< not if there is nothing to do
+    /// Lengths, and indices that tensors hold: before each run and before `blocks`.
+    void check_values() const { check_values(given_); }
+    void run(int threads) const { run({given_, argv_}, threads); }  ///< not if there is nothing to do
+    /// An argument, and what stands for it in one run: a tensor alike, or a number that decides nothing (rebind.hpp).
+    struct replacement {
+        const named_argument *bound, *by;
+    };
+    /// Checks, and runs with some arguments replaced; writes empty sums where there is nothing to do. On the host.
+    void run_with(std::span<const replacement> others, int threads) const;
     /// Calls of one variant that have something to do, on the host, all at once: the last of them first.
     static void run_together(std::span<const bound_call* const> calls, int threads);
     /// The same of any calls, some of which may have nothing to do.
     static void run_all(std::span<const bound_call* const> calls, int threads);
-    void write_empty_sums() const;  ///< if there is nothing to do: sums over no query and means over no head are 0
+    /// If there is nothing to do: sums over no query and means over no head are 0.
+    void write_empty_sums() const { write_empty_sums(given_); }
     block_map blocks();
 
     std::size_t saved_bytes() const;  ///< of the rows that the kernel keeps for itself
@@ -72,22 +80,30 @@ private:
     void bind_inputs();
     void bind_outputs();
     void check_sizes() const;
+    /// What one run reads and writes.
+    struct run_arguments {
+        const matched_arguments& given;
+        std::span<void* const> argv;
+    };
+    void check_values(const matched_arguments& given) const;
+    void run(run_arguments with, int threads) const;
+    void write_empty_sums(const matched_arguments& given) const;
     struct lent;
-    void lend(lent& to) const;
-    std::size_t inputs_of_kernel() const;  ///< and the user context
-    void store(int threads) const;         ///< before anything else is computed
+    void lend(lent& to, run_arguments with) const;
+    std::size_t inputs_of_kernel() const;                        ///< and the user context
+    void store(std::span<void* const> argv, int threads) const;  ///< before anything else is computed
     bool is_token_major() const;
     struct seen_keys {
         std::int64_t longest{}, most_seen{}, all_seen{};  ///< the longest of all lengths; of them what masks may leave
     };
-    seen_keys keys_in_use() const;
+    seen_keys keys_in_use(const matched_arguments& given) const;
     std::int32_t splits_of(std::int64_t keys) const;
-    void count_keys(std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
+    void count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
     static constexpr std::int64_t endless_work = std::int64_t{1} << 48;
-    std::int64_t work() const;  ///< of decode; else endless
+    std::int64_t work(const matched_arguments& given) const;  ///< of decode; else endless
     static int threads_worth(std::int64_t work, int threads);
     void run_on_device(const lent& with, int threads) const;
-    void run_recurrence(int threads) const;
+    void run_recurrence(run_arguments with, int threads) const;
     void check_recurrence() const;
     task_options tasks() const { return {how_.pool, how_.between_tasks}; }
 

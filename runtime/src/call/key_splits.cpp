@@ -45,11 +45,11 @@ bool bound_call::is_token_major() const {
 
 /// The keys in use that some query can see, of the batch element that has the most, and of all of them. Where the host
 /// cannot read kv_lengths they may be all that there is room for.
-bound_call::seen_keys bound_call::keys_in_use() const {
+bound_call::seen_keys bound_call::keys_in_use(const matched_arguments& given) const {
     const std::int64_t batches = shape_[axis_kind::batch], slots = shape_[axis_kind::key];
     const std::int64_t queries = std::min<std::int64_t>(shape_[axis_kind::query], chosen().query_block),
                        visible = chosen().visible_keys ? chosen().visible_keys + queries - 1 : slots;
-    const tensor* const lengths = given_.kv_lengths ? &given_.kv_lengths->view : nullptr;
+    const tensor* const lengths = given.kv_lengths ? &given.kv_lengths->view : nullptr;
     if (!lengths || lengths->where() != memory::host)
         return {slots, std::min(slots, visible), batches * std::min(slots, visible)};
     seen_keys result;
@@ -83,14 +83,15 @@ std::int32_t bound_call::splits_of(std::int64_t keys) const {
     return static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, chosen().key_splits));
 }
 
-int bound_call::key_splits() const { return chosen().key_splits == 0 ? 0 : splits_of(keys_in_use().most_seen); }
+int bound_call::key_splits() const { return chosen().key_splits == 0 ? 0 : splits_of(keys_in_use(given_).most_seen); }
 
 /// The user context, the inputs, kv_lengths, and the two numbers of decode.
 std::size_t bound_call::inputs_of_kernel() const { return table_.graph.inputs.size() + 2 + (most_splits_ ? 2 : 0); }
 
 /// Of one run: lengths are read anew, since a prepared call may have others.
-void bound_call::count_keys(std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const {
-    const seen_keys keys = keys_in_use();
+void bound_call::count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers,
+                            std::span<void*> argv) const {
+    const seen_keys keys = keys_in_use(given);
     numbers = {splits_of(keys.most_seen), static_cast<std::int32_t>(keys.longest)};
     const std::size_t end = inputs_of_kernel();
     argv[end - 2] = &numbers[0], argv[end - 1] = &numbers[1];
@@ -98,10 +99,10 @@ void bound_call::count_keys(std::array<std::int32_t, 2>& numbers, std::span<void
 
 /// In multiply-adds and elements read, of which a thread of a slow CPU does some twenty in a nanosecond: each key is
 /// read once and multiplied with every row, and a weight takes about as long as 32 channels.
-std::int64_t bound_call::work() const {
+std::int64_t bound_call::work(const matched_arguments& given) const {
     if (chosen().key_splits == 0 || chosen().product_positions != 0 || is_device(chosen().target)) return endless_work;
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
-    return keys_in_use().all_seen * stacked_heads() * blocks * (stacked_rows() + 1) * (chosen().depths_of_pair + 32);
+    return keys_in_use(given).all_seen * stacked_heads() * blocks * (stacked_rows() + 1) * (chosen().depths_of_pair + 32);
 }
 
 /// A thread that sleeps takes longer to wake than a short call takes.

@@ -24,11 +24,10 @@ void check_starts(const tensor& t) {
              "0 and where each sequence's queries end");
 }
 
-std::vector<std::int32_t> values_of(const tensor& starts) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(starts.extent(0)));
+void read_values(const tensor& starts, std::pmr::vector<std::int32_t>& values) {
+    values.resize(static_cast<std::size_t>(starts.extent(0)));
     for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<const std::int32_t*>(starts.data())[static_cast<std::int64_t>(i) * starts.stride(0)];
-    return values;
 }
 
 /// From 0 on, never falling.
@@ -178,15 +177,14 @@ std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
 
 packed_call::packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
                          bound_call::outputs wanted, bool explain) {
-    const matched_arguments whole =
-        match(table, arguments, wanted == bound_call::outputs::needed, *std::pmr::get_default_resource());
+    const matched_arguments whole = match(table, arguments, wanted == bound_call::outputs::needed, memory_);
     starts_ = whole.cu_seqlens_q->view;
     check_starts(starts_);
     if (const auto found = needs_whole_batch(table.graph))
         fail(say("a formula of one sequence at a time in ", table.variant, ", for a call with ", packed_name),
              found->what, found->attempt);
     check_each(table.graph, whole);
-    seen_ = values_of(starts_);
+    read_values(starts_, seen_);
     check_order(seen_);
     const slicer slices(seen_);
     bool alone = false;
@@ -196,7 +194,7 @@ packed_call::packed_call(const kernel_table& table, std::span<const named_argume
     });
     for (std::size_t next = 0; parts_.empty() || next + 1 < seen_.size(); next += parts_.back().of.count) {
         const run_of_sequences of = run_from(seen_, next, alone);
-        part& made = parts_.emplace_back(of, std::vector(arguments.begin(), arguments.end()));
+        part& made = parts_.emplace_back(of, arguments, memory_);
         each_tensor(table.graph, whole, [&](const named_argument& each, const argument_axes& axes, bool broadcasts) {
             made.arguments[static_cast<std::size_t>(&each - arguments.data())].view =
                 slices.part(each.view, axes, broadcasts, of);
@@ -221,7 +219,8 @@ bool packed_call::has_changed() const {
 }
 
 void packed_call::run(int threads) const {
-    std::vector<const bound_call*> calls;
+    scratch_memory blocks;
+    std::pmr::vector<const bound_call*> calls(&blocks);
     calls.reserve(parts_.size());
     for (const part& each : parts_) calls.push_back(&*each.call);
     bound_call::run_all(calls, threads);

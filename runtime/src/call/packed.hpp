@@ -1,8 +1,10 @@
 #pragma once
 #include "call/bind.hpp"
+#include "execution/workspace.hpp"
 
 #include <cstdint>
 #include <list>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,19 +48,23 @@ public:
     };
     struct part {
         run_of_sequences of;
-        std::vector<named_argument> arguments;
+        std::pmr::vector<named_argument> arguments;
         std::optional<bound_call> call{};
-        part(const run_of_sequences& of, std::vector<named_argument> arguments)
-            : of(of), arguments(std::move(arguments)) {}
+        part(const run_of_sequences& of, std::span<const named_argument> all, std::pmr::memory_resource& memory)
+            : of(of), arguments(all.begin(), all.end(), &memory) {}
     };
-    std::list<part>& parts() { return parts_; }
+    std::pmr::list<part>& parts() { return parts_; }
     std::int64_t sequences() const { return static_cast<std::int64_t>(seen_.size()) - 1; }
     std::int64_t queries() const { return seen_.back(); }
 
 private:
+    // The workspace: a call with other lengths allocates nothing, either.
+    static constexpr std::size_t first_bytes = 8192;
+    scratch_memory blocks_;
+    std::pmr::monotonic_buffer_resource memory_{first_bytes, &blocks_};
     tensor starts_;
-    std::vector<std::int32_t> seen_;
-    std::list<part> parts_;
+    std::pmr::vector<std::int32_t> seen_{&memory_};
+    std::pmr::list<part> parts_{&memory_};
 };
 
 }  // namespace attune::detail

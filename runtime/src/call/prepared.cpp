@@ -1,9 +1,13 @@
 #include "call/packed.hpp"
 #include "call/parts.hpp"
+#include "call/rebind.hpp"
 #include "execution/threads.hpp"
 
 #include <attune/runtime/detail/call.hpp>
 
+#include <cstdint>
+#include <memory_resource>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -22,6 +26,7 @@ public:
             packed_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
         else if (!(parts_ = parted_call::of(table_, arguments_, how_)))
             bound_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
+        deciding_ = deciding_scalars(table_.graph);  // once its layout is known
     }
 
     void call() const {
@@ -32,6 +37,24 @@ public:
         if (parts_) return parts_->run(threads_of(how_.threads));
         if (bound_->nothing_to_do()) return bound_->write_empty_sums();
         bound_->run(threads_of(how_.threads));
+    }
+    /// With some arguments replaced. What that may decide anew is bound anew, as `run` does.
+    void call(std::span<const named_argument> others) const {
+        const replacements by(table_.graph, arguments_, others, !packed_);
+        if (bound_ && !is_device(bound_->chosen().target) && !by.decide(table_.graph, deciding_))
+            return bound_->run_with(by.all(), threads_of(how_.threads));
+        const scratch room(arguments_.size() * sizeof(named_argument));
+        if (!room.data()) throw std::bad_alloc();
+        std::pmr::monotonic_buffer_resource memory(room.data(), bytes_of_scratch(room.data()));
+        std::pmr::vector<named_argument> all(arguments_.begin(), arguments_.end(), &memory);
+        for (const auto& [bound, other] : by.all()) {
+            named_argument& to = all[static_cast<std::size_t>(bound - arguments_.data())];
+            const std::string_view name = to.name;
+            to = *other, to.name = name;
+        }
+        options how = how_;
+        if (bound_) how.target = bound_->chosen().target;  // whatever the environment says by now
+        detail::call(table_, all, how);
     }
     void check_values() const {
         packed_ ? packed_->check_values() : parts_ ? parts_->check_values() : bound_->check_values();
@@ -49,6 +72,7 @@ private:
     const std::vector<named_argument> arguments_;
     const std::string target_;  ///< what options point to, and may be gone
     const options how_;
+    std::uint64_t deciding_{};  ///< scalars, a bit each
     std::optional<const bound_call> bound_;
     std::optional<const packed_call> packed_;
     std::unique_ptr<const parted_call> parts_;  ///< these, or the bound one
@@ -59,6 +83,7 @@ std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<con
     return std::make_shared<const prepared>(table, arguments, how);
 }
 void call(const prepared& what) { what.call(); }
+void call(const prepared& what, std::span<const named_argument> others) { what.call(others); }
 void check_values(const prepared& what) { what.check_values(); }
 explanation explain(const prepared& what) { return what.explain(); }
 block_map blocks(const prepared& what) { return what.blocks(); }

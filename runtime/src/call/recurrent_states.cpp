@@ -26,26 +26,27 @@ void bound_call::check_recurrence() const {
              "kv_lengths", "cu_seqlens_q for sequences of different lengths");
 }
 
-void bound_call::run_recurrence(int threads) const {
+void bound_call::run_recurrence(run_arguments with, int threads) const {
     const graph_ir& graph = table_.graph;
     const std::int16_t recurrence = recurrence_of(graph.nodes);
     const recurrence_arguments of = arguments_of(node_of(graph, recurrence));
     recurrent_call call{};
     if (is_a_state_as_passed(graph, recurrence)) {
         const std::int16_t input = node_of(graph, node_of(graph, of.initial).arguments[0]).input;
-        call.before = states_in(given_.inputs[static_cast<std::size_t>(input)]->view);
+        call.before = states_in(with.given.inputs[static_cast<std::size_t>(input)]->view);
     }
     std::array<const halide_buffer_t*, dsl::detail::max_outputs> rows{};
     std::size_t count = 0;
+    const std::size_t first_output = with.argv.size() - graph.outputs.size();
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (kind_of(graph, graph.outputs[i]) == kind::last_state)
-            call.after = states_in(given_.outputs[i]->view);
+            call.after = states_in(with.given.outputs[i]->view);
         else
-            rows[count++] = &slots_[graph.inputs.size() + 1 + i].buffer;
+            rows[count++] = static_cast<const halide_buffer_t*>(with.argv[first_output + i]);
     }
     const bool of_key_heads = has_states_of_key_heads(graph, recurrence);
     call.chunk = chosen().call;
-    call.inputs = std::span<void* const>(argv_).first(graph.inputs.size() + 2);
+    call.inputs = with.argv.first(graph.inputs.size() + 2);
     call.rows = std::span<const halide_buffer_t* const>(rows).first(count);
     call.batches = shape_[axis_kind::batch];
     call.heads = shape_[of_key_heads ? axis_kind::key_head : axis_kind::head];

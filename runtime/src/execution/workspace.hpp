@@ -1,5 +1,7 @@
 #pragma once
 #include <cstddef>
+#include <memory_resource>
+#include <new>
 
 #pragma GCC visibility push(hidden)
 /// Scratch memory of kernels. Every thread keeps what its kernels gave back, so that the second call of a kind
@@ -29,6 +31,17 @@ public:
 
 private:
     void* block_{};
+};
+
+/// Memory of containers that live for one call.
+class scratch_memory final : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t bytes, std::size_t) override {  // blocks are aligned for everything
+        void* const block = take_scratch(bytes);
+        if (!block) throw std::bad_alloc();
+        return block;
+    }
+    void do_deallocate(void* block, std::size_t, std::size_t) override { give_scratch(block); }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 };
 
 }  // namespace attune::detail

@@ -42,6 +42,9 @@ template <dsl::name Label, class Value> named_argument named(const dsl::argument
     return result;
 }
 
+template <class T> inline constexpr bool is_named = false;
+template <dsl::name Label, class Value> inline constexpr bool is_named<dsl::argument<Label, Value>> = true;
+
 // The arguments without the options, which may stand anywhere: what dsl::check_arguments checks.
 template <class... Kept> struct kept {};
 template <class Kept, class... Rest> struct without_options {
@@ -126,7 +129,17 @@ class prepared_call {
 public:
     explicit prepared_call(std::shared_ptr<const detail::prepared> what) : what_(std::move(what)) {}
 
-    void operator()() const { detail::call(*what_); }                ///< as run
+    void operator()() const { detail::call(*what_); }  ///< as run
+    /// The same call with other tensors or numbers in place of some, by name: `call(k = next_k, v = next_v, w = 3)`. A
+    /// tensor has the shape, strides, type and memory of the one that it stands for; of a call with cu_seqlens_q it has
+    /// any that `run` takes. What cannot be taken throws attune::error before anything is written. Later calls do not
+    /// remember it, so several threads may each pass their own.
+    template <class... Named>
+        requires(sizeof...(Named) > 0 && (detail::is_named<Named> && ...))
+    void operator()(const Named&... others) const {
+        const detail::named_argument given[] = {detail::named(others)...};
+        detail::call(*what_, given);
+    }
     explanation explain() const { return detail::explain(*what_); }  ///< as attune::explain
     block_map blocks() const { return detail::blocks(*what_); }      ///< as attune::blocks
 

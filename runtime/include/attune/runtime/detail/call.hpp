@@ -40,6 +40,9 @@ class prepared;
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
                                         const options& how);
 void call(const prepared& what);
+/// The same call with other arguments in place of some: numbers, and tensors of the same shapes, strides and types;
+/// of a call with cu_seqlens_q any that `call` takes.
+void call(const prepared& what, std::span<const named_argument> others);
 /// Refuses lengths and indices in the arguments' tensors that the call would refuse. Not for calls with cu_seqlens_q.
 void check_values(const prepared& what);
 explanation explain(const prepared& what);
