@@ -246,17 +246,50 @@ TEST_CASE("what is thrown between the tasks of kernels that run together ends th
     call.expect_right_results();
 }
 
-TEST_CASE("the application's own pool runs the kernels of a packed call one after another") {
+TEST_CASE("each task of the application's own pool is a thread for all kernels of a packed call") {
     packed call({0, 1, 3, 4, 6});
-    std::atomic<int> inside{0}, nested{0}, loops{0};
-    const attune::parallel_for pool = [&](int count, int, const std::function<void(int)>& task) {
+    int loops = 0;
+    const attune::parallel_for one_by_one = [&](int count, int, const std::function<void(int)>& task) {
         ++loops;
-        if (++inside > 1) ++nested;
         for (int i = 0; i < count; ++i) task(i);
-        --inside;
     };
-    attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &pool});
-    CHECK(loops == 4);
-    CHECK(nested == 0);
+    attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &one_by_one});
+    CHECK(loops == 1);
     call.expect_right_results();
+
+    const attune::parallel_for at_once = [](int count, int, const std::function<void(int)>& task) {
+        std::vector<std::thread> all;
+        for (int i = 0; i < count; ++i) all.emplace_back(task, i);
+        for (auto& each : all) each.join();
+    };
+    for (int round = 0; round < 20; ++round) {
+        gauge all;
+        loop wide{.count = 3, .all = all, .all_at_once = true}, brief{.count = 1, .all = all, .after = &wide.of};
+        void *of_brief[] = {nullptr, &brief}, *of_wide[] = {nullptr, &wide};
+        std::vector<attune::detail::kernel_launch> launches{{loop::kernel, of_brief}, {loop::kernel, of_wide}};
+        if (round % 2 == 0) std::swap(launches[0], launches[1]);
+        attune::detail::invoke_together(launches, 3, {.pool = &at_once});
+        REQUIRE(wide.of.most == 3);
+        CHECK(wide.done + brief.done == 4);
+    }
+}
+
+TEST_CASE("an application's own pool that fails ends a packed call with its words") {
+    packed call({0, 1, 3, 4, 6});
+    const attune::parallel_for idle = [](int, int, const std::function<void(int)>&) {},
+                               throws = [](int, int, const std::function<void(int)>&) {
+                                   throw std::runtime_error("no threads today");
+                               };
+    CHECK_THROWS_WITH(attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &idle}),
+                      ContainsSubstring("ran no task"));
+    CHECK_THROWS_WITH(attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &throws}),
+                      ContainsSubstring("no threads today"));
+    fake::reset();
+    fake::next_mischief = fake::mischief::task_fails;
+    const attune::parallel_for works = [](int count, int, const std::function<void(int)>& task) {
+        for (int i = 0; i < count; ++i) task(i);
+    };
+    CHECK_THROWS_WITH(attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &works}),
+                      ContainsSubstring("task 2 was told to fail"));
+    fake::reset();
 }

@@ -249,7 +249,7 @@ void bound_call::lend(lent& to, run_arguments with) const {
     if (!rows)
         fail(say("memory for ", saved_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
              "fewer batch elements or heads a call");
-    for (std::size_t i = 0; i < kept; ++i) to.argv[argv.size() + i] = &to.kept[i].buffer;
+    for (std::size_t i = 0; i < kept; ++i) to.argv[with.argv.size() + i] = &to.kept[i].buffer;
     for (slot& s : to.kept.first(saved)) {
         const tensor view(rows, extents);
         set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view,

@@ -1,6 +1,7 @@
 #pragma once
 #include "call/indices.hpp"
 #include "call/shape.hpp"
+#include "execution/threads.hpp"
 #include "execution/workspace.hpp"
 
 #include <attune/runtime/detail/choice.hpp>
@@ -105,7 +106,7 @@ private:
     void run_on_device(const lent& with, int threads) const;
     void run_recurrence(run_arguments with, int threads) const;
     void check_recurrence() const;
-    task_options tasks() const { return {how_.pool, how_.between_tasks}; }
+    task_options tasks() const { return {how_.pool ? how_.pool : team_of_this_thread().pool, how_.between_tasks}; }
 
     // The workspace rather than the stack, which is the caller's.
     static constexpr std::size_t first_bytes = 4096;

@@ -27,6 +27,7 @@ struct call_context {
     task_options how;
     const void* caller;             // tells the calling thread from others
     int shared_by = 0;              // threads that kernels which run together share; 0: there is one kernel
+    pool* lent = nullptr;           // theirs, if the application brings them
     bool takes_all_errors = false;  // those of its thread that come with another context too
     std::mutex mutex{};
     std::string message{};                // the first error; guarded by mutex
@@ -115,6 +116,13 @@ struct given_parallel_for {
 };
 std::atomic<given_parallel_for*> applications_pool{nullptr};
 
+/// The application's pool, for one call or for all; null: attune's own.
+const parallel_for* pool_of_application(const task_options& how) {
+    if (how.pool && *how.pool) return how.pool;
+    const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
+    return own && own->function ? &own->function : nullptr;
+}
+
 void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, int count, int threads) {
     try {
         function(count, threads, [&loop](int index) { loop.step(index); });
@@ -133,18 +141,16 @@ void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, i
 }
 
 void run_loop(kernel_loop& loop, int count, int helpers) {
-    const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
+    const auto step = [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); };
     if (helpers == 0) {
         for (int index = 0; index < count && loop.step(index); ++index) {
         }
-    } else if (loop.call->how.pool && *loop.call->how.pool) {
-        run_on_applications_pool(*loop.call->how.pool, loop, count, helpers + 1);
-    } else if (own && own->function) {
-        run_on_applications_pool(own->function, loop, count, helpers + 1);
+    } else if (loop.call->lent) {
+        loop.call->lent->run(count, helpers, step, &loop, &loop.call->spare_threads);
+    } else if (const parallel_for* const application = pool_of_application(loop.call->how)) {
+        run_on_applications_pool(*application, loop, count, helpers + 1);
     } else {
-        pool::instance().run(
-            count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); }, &loop,
-            loop.call->shared_by ? &loop.call->spare_threads : nullptr);
+        pool::instance().run(count, helpers, step, &loop, loop.call->shared_by ? &loop.call->spare_threads : nullptr);
     }
 }
 
@@ -219,6 +225,28 @@ struct kernels_together {
     }
 };
 
+/// Each task of the application's pool is a thread for all kernels: it begins those that are left, then joins the loops
+/// of those that run.
+void run_together_on(const parallel_for& function, kernels_together& all, int threads) {
+    pool borrowed(pool::threads::of_others);
+    all.call->lent = &borrowed;
+    all.call->spare_threads = threads;
+    int none = 0;
+    try {
+        const auto step = [](void* state, int index) { return static_cast<kernels_together*>(state)->step(index); };
+        if (borrowed.run_on_others(static_cast<int>(all.launches.size()), threads, step, &all, all.call->spare_threads,
+                                   [&](const auto& help) { function(threads, threads, [&](int) { help(); }); }))
+            return;
+        all.call->say_once(
+            "the application's parallel loop (attune::options::pool, attune::set_parallel_for) ran no task");
+    } catch (const std::exception& e) {
+        all.call->say_once(say("the application's parallel loop threw: ", e.what()));
+    } catch (...) {
+        all.call->say_once("the application's parallel loop threw something that is not a std::exception");
+    }
+    all.result.compare_exchange_strong(none, halide_error_code_generic_error);
+}
+
 void throw_unless_done(const call_context& call, int code) {
     if (code == 0) return;
     if (call.thrown) std::rethrow_exception(call.thrown);
@@ -252,15 +280,16 @@ void invoke(int (*entry)(void**), void** arguments, int threads, task_options ho
 
 void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how) {
     install_hooks();
-    const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
-    const bool of_application = (how.pool && *how.pool) || (own && own->function);
+    const parallel_for* const application = pool_of_application(how);
     call_context call{.spare_threads = threads - 1, .how = how, .caller = &current};
-    if (!of_application && threads > 1) call.shared_by = threads;
+    if (threads > 1) call.shared_by = threads;
     void* user_context = &call;
     for (const kernel_launch& each : launches) each.arguments[0] = &user_context;
     kernels_together all{.call = &call, .launches = launches};
     const int count = static_cast<int>(launches.size());
-    if (call.shared_by)
+    if (application && threads > 1)
+        run_together_on(*application, all, threads);
+    else if (threads > 1)
         pool::instance().run(
             count, std::min(threads, count) - 1,
             [](void* state, int index) { return static_cast<kernels_together*>(state)->step(index); }, &all,

@@ -121,17 +121,31 @@ void pool::close(loop& done, bool helps_others) {
     }
 }
 
+/// A thread that another call, or a task of another pool, brings: until there is nothing left that it could do.
+void pool::help(loop& until) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        loop* on = nullptr;
+        left_.wait(lock, [&] { return (on = joined(nullptr)) != nullptr || is_done(until); });
+        if (!on) return;
+        work(*on, lock);
+        if (on->shared) on->shared->fetch_add(1, std::memory_order_relaxed);
+        --on->busy;
+        left_.notify_all();
+    }
+}
+
 void pool::run(int count, int helpers, body task, void* state, places* shared, bool helps_others) {
     loop offer{.task = task,
                .state = state,
                .count = count,
                .share = 8 * (helpers + 1),
-               .cpu = helpers > 0 ? current_cpu() : -1,
+               .cpu = helpers > 0 && !borrows_ ? current_cpu() : -1,
                .wanted = helpers,
                .shared = shared};
     if (helpers > 0) {
         const std::lock_guard lock(mutex_);
-        if (workers_ < helpers) start(helpers);
+        if (workers_ < helpers && !borrows_) start(helpers);
         loop** end = &open_;
         while (*end) end = &(*end)->next;
         *end = &offer;

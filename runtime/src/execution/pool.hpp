@@ -18,14 +18,6 @@ public:
     /// one of them, and gives it back when it leaves.
     using places = std::atomic<int>;
 
-    /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if
-    /// helpers > 0. `shared`: each helper needs a place there; null: none does. `helps_others`: with no task left the
-    /// caller joins other loops that share the places, until this one ends.
-    void run(int count, int helpers, body task, void* state, places* shared = nullptr, bool helps_others = false);
-
-    /// The process's pool; never destroyed, since calls may come from destructors of static objects.
-    static pool& instance();
-
 private:
     struct loop {
         body task;
@@ -42,16 +34,51 @@ private:
         void work();
     };
 
+public:
+    /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if
+    /// helpers > 0. `shared`: each helper needs a place there; null: none does. `helps_others`: with no task left the
+    /// caller joins other loops that share the places, until this one ends.
+    void run(int count, int helpers, body task, void* state, places* shared = nullptr, bool helps_others = false);
+
+    /// A pool that starts no thread: others bring theirs.
+    enum class threads : bool { own, of_others };
+    explicit pool(threads whose = threads::own) : borrows_(whose == threads::of_others) {}
+
+    /// The same on threads that `bring` brings: it calls what it is given once or more, one after another or at once,
+    /// as an application's pool does its tasks. Loops that these tasks run on this pool share the threads. Returns
+    /// whether all is done.
+    template <class Bring>
+    bool run_on_others(int count, int helpers, body task, void* state, places& shared, Bring bring) {
+        loop offer{.task = task,
+                   .state = state,
+                   .count = count,
+                   .share = 8 * helpers,
+                   .cpu = -1,
+                   .wanted = helpers,
+                   .shared = &shared};
+        open_ = &offer;
+        bring([this, &offer] { help(offer); });
+        const std::lock_guard lock(mutex_);
+        return is_done(offer);
+    }
+
+    /// The process's pool; never destroyed, since calls may come from destructors of static objects.
+    static pool& instance();
+
+private:
     void start(int workers);
     void serve();
     loop* joined(const places* within);
     void work(loop& on, std::unique_lock<std::mutex>& lock);
     void close(loop& done, bool helps_others);
+    void help(loop& until);
+    static bool is_done(const loop& it) { return it.busy == 0 && it.index.load() >= it.count; }
 
     std::mutex mutex_;
     std::condition_variable offered_, left_;
     loop* open_ = nullptr;  // loops that want helpers, oldest first
     int workers_ = 0;
+    const bool borrows_;
 };
 
 }  // namespace attune::detail

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace attune {
 namespace {
@@ -63,7 +64,18 @@ int threads() {
 }
 
 namespace detail {
-int threads_of(int asked) { return checked(asked, "attune::options") > 0 ? asked : threads(); }
+namespace {
+thread_local constinit led_team led{};
+}  // namespace
+
+const led_team& team_of_this_thread() { return led; }
+leading::leading(led_team team) : before_(std::exchange(led, team)) {}
+leading::~leading() { led = before_; }
+
+int threads_of(int asked) {
+    if (checked(asked, "attune::options") > 0) return asked;
+    return led.workers > 0 ? led.workers : threads();
+}
 
 namespace {
 

@@ -5,6 +5,22 @@
 #pragma GCC visibility push(hidden)
 namespace attune::detail {
 
+/// The application's team in which this thread is worker 0; of nobody: it is in none.
+struct led_team {
+    const parallel_for* pool{};
+    int workers{};
+};
+const led_team& team_of_this_thread();
+class leading {
+public:
+    explicit leading(led_team team);
+    ~leading();
+    leading(const leading&) = delete;
+
+private:
+    led_team before_;
+};
+
 /// The number of threads of a call whose options ask for `asked`; 0 asks for the default. Throws attune::error if it is
 /// negative.
 int threads_of(int asked);

@@ -116,7 +116,7 @@ struct kernel_launch {
 int run_recurrence(void** arguments);
 
 /// Runs kernels of the host that do not depend on each other as one call, the last first. A thread that finds no kernel
-/// left to start joins the loops of those that still run. On the application's own pool they run one after another.
+/// left to start joins the loops of those that still run; so does each task of the application's own pool.
 void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how);
 
 /// The library that calls kernels of a GPU, attune::gpu. It is separate so that only programs with such kernels link
