@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -23,9 +24,10 @@ namespace {
 using namespace attune::dsl;
 
 /// A key lies in the slot that `slot` names, a new one goes to the slot that `new_slot` names: the place of an older
-/// one, or one that no key lies in.
+/// one, one that no key lies in, or none.
 inline constexpr auto slot = input<"slot", i32>(batch, key);
 inline constexpr auto new_slot = input<"new_slot", i32>(batch, query);
+inline constexpr auto is_placed = new_slot(b, q_idx) >= 0;
 inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
 inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);
 
@@ -54,16 +56,16 @@ template <auto element> struct in_rows {
     static constexpr auto v_cache = input<"v_cache", element>(batch, key_head, axis<"place">, value_depth);
     static constexpr auto scores =
         q * t(keys(its::real_of(k_cache(b, h, slot(b, kv_idx), d_idx)), extent<1>(slot))) * rsqrt(depth);
-    static constexpr auto graph =
-        outputs(store(k_cache(b, h, new_slot(b, q_idx), d_idx), its::made_of(k_new(b, h, q_idx, d_idx))),
-                store(v_cache(b, h, new_slot(b, q_idx), d_idx), its::made_of(v_new(b, h, q_idx, d_idx) * -2)),
-                out = softmax(scores) * values(its::real_of(v_cache(b, h, slot(b, kv_idx), d_idx)), extent<1>(slot)));
+    static constexpr auto graph = outputs(
+        store(k_cache(b, h, new_slot(b, q_idx), d_idx), its::made_of(k_new(b, h, q_idx, d_idx)), is_placed),
+        store(v_cache(b, h, new_slot(b, q_idx), d_idx), its::made_of(v_new(b, h, q_idx, d_idx) * -2), is_placed),
+        out = softmax(scores) * values(its::real_of(v_cache(b, h, slot(b, kv_idx), d_idx)), extent<1>(slot)));
 };
 
 /// The channels of a key lie apart, those of all keys side by side: (slot, batch, channel, key head).
 inline constexpr auto k_cache = input<"k_cache", f32>(axis<"place">, batch, depth, key_head);
 inline constexpr auto in_columns =
-    outputs(store(k_cache(new_slot(b, q_idx), b, d_idx, h), k_new(b, h, q_idx, d_idx)),
+    outputs(store(k_cache(new_slot(b, q_idx), b, d_idx, h), k_new(b, h, q_idx, d_idx), is_placed),
             store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
             out = softmax(q * t(keys(k_cache(slot(b, kv_idx), b, d_idx, h), extent<1>(slot))) * rsqrt(depth)) * v);
 
@@ -114,6 +116,8 @@ void run_one(const generators::variant& of, const generators::jit_kernel& kernel
     for (const auto& [name, count] : {std::pair("slot", keys), {"new_slot", queries}})
         for (int b = 0; b < batches; ++b)
             std::ranges::copy(draw.some_of(count, places), call[name].integers.begin() + b * count);
+    for (auto& place : call["new_slot"].integers)
+        if (draw.from(0, 3) == 0) place = draw.from(0, 1) == 0 ? -1 : std::numeric_limits<std::int32_t>::min();
     std::vector<std::int32_t> lengths;
     for (int b = 0; b < batches; ++b) lengths.push_back(draw.from(queries, keys));
     call.set_lengths(lengths);

@@ -183,3 +183,35 @@ inline constexpr auto variant =
 #endif
 inline constexpr auto text = ir_of<variant>.text;
 }  // namespace my
+
+// --- store_where_it_reads_what_it_stores
+// rejects: would be read before it is written or after
+namespace my {
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto slot = input<"slot", i32>(batch, query);
+inline constexpr auto out_of_cache = softmax(mask(scores, causal_bottom_right)) * v;
+#ifdef REJECT
+inline constexpr auto variant = outputs(
+    store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx), k(b, h, new_kv_idx - 1, 0) > 0), out = out_of_cache);
+#else
+inline constexpr auto variant =
+    outputs(store(k(b, h, slot(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), slot(b, q_idx) >= 0), out = out_of_cache);
+#endif
+inline constexpr auto text = ir_of<variant>.text;
+}  // namespace my
+
+// --- store_where_a_number_is
+// rejects: where(condition, a, b): the first argument is not a condition
+namespace my {
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto slot = input<"slot", i32>(batch, query);
+inline constexpr auto out_of_cache = softmax(mask(scores, causal_bottom_right)) * v;
+#ifdef REJECT
+inline constexpr auto variant =
+    outputs(store(k(b, h, slot(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), slot(b, q_idx)), out = out_of_cache);
+#else
+inline constexpr auto variant =
+    outputs(store(k(b, h, slot(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), slot(b, q_idx) != -1), out = out_of_cache);
+#endif
+inline constexpr auto text = ir_of<variant>.text;
+}  // namespace my

@@ -72,6 +72,13 @@ inline constexpr auto of_two_lengths = softmax(q * t(k) + sum(n, extent<2>(kr), 
                                        v;
 
 inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto place_of = input<"place_of", i32>(batch, query);
+inline constexpr auto stored_where_placed =
+    outputs(store(k(b, h, place_of(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), place_of(b, q_idx) >= 0),
+            out = softmax(q * t(k)) * v);
+inline constexpr auto stored_or_read =  // the place is read elsewhere, too
+    outputs(store(k(b, h, place_of(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), place_of(b, q_idx) >= 0),
+            out = softmax(queries(q(b, h, q_idx, d_idx) + k(b, h, place_of(b, q_idx), d_idx)) * t(k)) * v);
 inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
                                        out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 

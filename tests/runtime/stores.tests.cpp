@@ -36,6 +36,27 @@ TEST_CASE("a tensor that is stored to may be written, and has all its elements")
     CHECK_THAT(c.made<formulas::stored>(), StartsWith("attune: expected batch extent 3 in k, got k: f32 (1, 2, 7, 8)"));
 }
 
+TEST_CASE("a store's place is looked at where the store's condition holds") {
+    index_calls::call c;
+    c.keys(7), c.values(7);
+    c.reals("k_new", {index_calls::batches, index_calls::key_heads, index_calls::queries, index_calls::depth});
+    std::vector<float> cache(index_calls::batches * index_calls::key_heads * 7 * index_calls::depth);
+    c.given[2].view = tensor(cache.data(), c.given[2].view.shape());
+    std::vector<std::int32_t> places(index_calls::batches * index_calls::queries, -1);
+    c.add("place_of", {places.data(), {index_calls::batches, index_calls::queries}});
+    CHECK(c.made<formulas::stored_where_placed>() == "");
+    places = {-1, 6, -2147483647 - 1, 0, 3, -5};
+    CHECK(c.made<formulas::stored_where_placed>() == "");
+    CHECK_THAT(c.made<formulas::stored_or_read>(),
+               StartsWith("attune: expected place_of from 0 to 6, an index along key of k, got -1"));
+    places[5] = 7;
+    CHECK_THAT(
+        c.made<formulas::stored_where_placed>(),
+        StartsWith("attune: expected place_of from 0 to 6, an index along key of k, got 7 at (batch 2, query 1)"));
+    c.how.checked = true;
+    CHECK_THAT(c.made<formulas::stored_where_placed>(), StartsWith("attune: expected place_of from 0 to 6"));
+}
+
 TEST_CASE("a tensor of what is precomputed has less than 2^29 elements") {
     static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 4;
     const auto said = [](std::int64_t batches, std::int64_t extent, std::int64_t other) {

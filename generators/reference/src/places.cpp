@@ -55,10 +55,13 @@ void evaluation::apply(const store_declaration& store, std::byte* to) {
             for (std::int64_t q = 0; q < count(query_index, size().queries); ++q) {
                 go_to(b, h * group, q, {0, width});
                 const places all = places_of(place, rank);
-                const shared_column x = value(store.value);
+                const stored_value written = value_of(graph_.nodes, store);
+                const shared_column x = value(written.value),
+                                    holds = written.has_condition() ? value(written.condition) : shared_column();
                 const bool real = !x->real.empty();
                 for (std::size_t i = 0; i < all.count; ++i) {
                     const std::size_t length = real ? x->real.size() : x->integer.size(), from = length == 1 ? 0 : i;
+                    if (holds && holds->integer[holds->integer.size() == 1 ? 0 : i] == 0) continue;
                     const auto at = all.at(i);
                     write_element(to + tensor.offset({at.data(), rank}) * bytes_of(tensor.element), tensor.element,
                                   real ? x->real[from] : x->integer[from]);

@@ -80,14 +80,16 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     // Algorithm
     const dependence &place_varies = f.depends[store.element], &value_varies = f.depends[store.value];
     const auto count = [](bool varies, const Expr& extent) { return varies ? extent : Expr(1); };
-    const RDom rows({{0, count(place_varies.head || value_varies.head, f.inputs.key_heads)},
-                     {0, count(place_varies.query || value_varies.query, f.inputs.query_length)},
-                     {0, count(place_varies.batch || value_varies.batch, f.inputs.batches)}},
-                    "rows");
+    RDom rows({{0, count(place_varies.head || value_varies.head, f.inputs.key_heads)},
+               {0, count(place_varies.query || value_varies.query, f.inputs.query_length)},
+               {0, count(place_varies.batch || value_varies.batch, f.inputs.batches)}},
+              "rows");
     const int axis = channel_axis(f.graph().nodes, store);
     made_store made{rows, axis < 0 ? -1 : result.dimensions() - 1 - axis, {}, {}};
     std::vector<int> roots = arguments_of(f.node(store.element));
-    roots.push_back(store.value);
+    const stored_value written = value_of(f.graph().nodes, store);
+    roots.push_back(written.value);
+    if (written.has_condition()) roots.push_back(written.condition);
     shared_by_channels shared(f);
     place at = shared.at(roots, {rows.y, rows.x, rows.z});
     if (made.channels >= 0) at.d = result.args()[static_cast<std::size_t>(made.channels)];
@@ -95,7 +97,8 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     std::vector<Expr> to = of.place_of(store.element);
     if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // each is there
     const element_type element = f.graph().inputs[static_cast<std::size_t>(input)].element;
-    result(to) = element_of(element, f.inputs.tensor(input).type(), of(store.value));
+    if (written.has_condition()) rows.where(of(written.condition).value);
+    result(to) = element_of(element, f.inputs.tensor(input).type(), of(written.value));
     made.shared = shared.all;
     made.elements = rows.x.extent() * rows.y.extent() * rows.z.extent();
     if (made.channels >= 0) made.elements = made.elements * f.inputs.tensor(input).dim(made.channels).extent();

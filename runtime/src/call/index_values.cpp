@@ -257,6 +257,19 @@ private:
 
 }  // namespace
 
+void guard_by_store(const graph_ir& graph, index_use& use) {
+    for (const store_declaration& each : graph.stores) {
+        if (each.element != use.load) continue;
+        const stored_value written = value_of(graph.nodes, each);
+        const auto readers = std::ranges::count_if(graph.nodes, [&](const instruction& n) {
+            const auto end = n.arguments.begin() + n.argument_count;
+            return std::find(n.arguments.begin(), end, use.load) != end;
+        });
+        if (written.has_condition() && readers == 1) use.guards[use.guard_count++] = {written.condition, true};
+        return;
+    }
+}
+
 void look_at(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies) {
     index_look(call, use, varies).run();
 }

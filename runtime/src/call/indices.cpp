@@ -213,6 +213,7 @@ private:
                                  (n.op == operation::deposit && varies >= of_bound && std::has_single_bit(varies));
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
                    is_long = !of_channels && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
+        guard_by_store(call_.graph, use);
         // What positions make is read beyond its axis where a condition says that it does not count.
         if ((varies & of_tensor) == 0) {
             if (all_ ? !find_guards(use) : of_pairs || !is_always(load)) return;

@@ -66,6 +66,9 @@ template <class F> void each_bound_index(const instruction& n, F of) {
 /// The node that says how far a deposit counts a bound index, by the index's number; -1 where it does not count it.
 int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index);
 
+/// The place of a store counts where the store's condition holds, unless it is read otherwise, too.
+void guard_by_store(const graph_ir& graph, index_use& use);
+
 /// The tensor and axis of a use, for messages.
 std::string_view tensor_name(const call_numbers& call, const index_use& use);
 std::string_view axis_name(const call_numbers& call, const index_use& use);

@@ -68,6 +68,18 @@ template <expression E, operand X> constexpr auto store(const E& element, const 
         return stored<E, lifted<X>>{element, lift(value)};
 }
 
+/// The same where a condition holds, such as slot(b, q_idx) >= 0; elsewhere the element stays as it is, and its place
+/// is not looked at.
+template <expression E, operand X, class Condition>
+constexpr auto store(const E& element, const X& value, const Condition& condition) {
+    if constexpr (is_rejected<E> || !detail::reads_an_input<E>)
+        return store(element, value);
+    else if constexpr (E::is == kind::real && kind_of<X> == kind::integer)
+        return store(element, where(condition, as_real(lift(value)), element));
+    else
+        return store(element, where(condition, value, element));
+}
+
 /// Outputs of a graph, and what it stores before.
 template <class Outputs, class... Stores> struct outputs_after_stores : Outputs {
     detail::hana::basic_tuple<Stores...> stores;
@@ -191,7 +203,9 @@ private:
             if (n.kind == kind::precomputed) fail(store_fault::beside_precomputed);
 
         std::array<bool, max_nodes> reached{};
-        reached[store.value] = true;
+        const stored_value written = value_of(nodes(), store);  // the element itself stays where it is not written
+        reached[written.value] = true;
+        if (written.has_condition()) reached[written.condition] = true;
         for (int i = 1; i < place.argument_count; ++i) reached[place.arguments[i]] = true;
         const axis_kind of_channels = channels < 0 ? axis_kind::free : along(place, channels);
         check_heads(place);
@@ -211,7 +225,7 @@ private:
                     fail(store_fault::other_channels);
             }
         }
-        if (list_.nodes[store.value].op == operation::h) fail(store_fault::of_a_query_head);
+        if (list_.nodes[written.value].op == operation::h) fail(store_fault::of_a_query_head);
     }
 
     constexpr void check_heads(const instruction& n) {

@@ -15,6 +15,20 @@ constexpr std::int16_t tensor_of(std::span<const instruction> nodes, const store
     return nodes[static_cast<std::size_t>(place.arguments[0])].input;
 }
 
+/// What a store writes, and where it does: `store(element, where(condition, value, element))` leaves an element as it
+/// is where the condition does not hold. It neither reads it then nor looks at its place.
+struct stored_value {
+    std::int16_t value;
+    std::int16_t condition{-1};  ///< -1: everywhere
+    constexpr bool has_condition() const { return condition >= 0; }
+};
+constexpr stored_value value_of(std::span<const instruction> nodes, const store_declaration& store) {
+    const instruction& chosen = nodes[static_cast<std::size_t>(store.value)];
+    if (chosen.op == operation::where && chosen.arguments[2] == store.element)
+        return {chosen.arguments[1], chosen.arguments[0]};
+    return {store.value};
+}
+
 constexpr bool is_stored(const graph_ir& graph, std::size_t input) {
     return std::ranges::any_of(graph.stores, [&](const store_declaration& each) {
         return static_cast<std::size_t>(tensor_of(graph.nodes, each)) == input;
