@@ -353,7 +353,7 @@ TEST_CASE("scratch is aligned and comes back without the allocator") {
     attune::kernel k = fake::kernels().kernels[1];
     k.call = [](void** arguments) {
         void* const context = *static_cast<void**>(arguments[0]);
-        blocks[round++] = halide_malloc(context, 5000);
+        blocks[round++] = halide_malloc(context, 3'000'000);  // of a size that nothing else leaves behind
         halide_free(context, blocks[round - 1]);
         return 0;
     };
