@@ -97,12 +97,12 @@ def main_entry(schedule):
     return "_kernel_partial_" if schedule["shapes"] == "decode" else "_kernel_outputs_"
 
 
-def compile_graphs(generator, folder, schedule="", shapes=("prefill",)):
-    """The object of a generator's graphs for CUDA, and what is known of its kernels, in the order of its modules. A schedule is one of `emit --schedule`."""
+def compile_graphs(generator, folder, schedule="", shapes=("prefill",), options=()):
+    """The object of a generator's graphs for CUDA, and what is known of its kernels, in the order of its modules. A schedule is one of `emit --schedule`, options are further ones of `emit`."""
     program, _, depths = generator.partition(":")
     depths = depths.split(",") if depths else ["64", "128"]
     target = os.path.join(folder, os.path.basename(program) + ".o")
-    what = ["--depths", *depths, "--shapes", *shapes] + (["--schedule", schedule] if schedule else [])
+    what = ["--depths", *depths, "--shapes", *shapes, *options] + (["--schedule", schedule] if schedule else [])
     done = subprocess.run([program, "emit", "--target", "cuda", "--object", target, "--cache", "", *what], stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr)
