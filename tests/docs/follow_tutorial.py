@@ -72,7 +72,7 @@ def clone(options):
     """A folder with the sources in which the commands run, and their environment."""
     folder, environment = os.path.join(options.work, "attune"), {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "CMAKE_PREFIX_PATH")}
     if not options.build:
-        subprocess.run(["git", "clone", "--quiet", options.source, folder], check=True)
+        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", options.source, folder], check=True)
         return folder, environment
     os.makedirs(os.path.join(folder, "build"))
     os.symlink(options.build, os.path.join(folder, "build", "default"))

@@ -154,8 +154,7 @@ inline constexpr auto ends_of_tensors =
     seen_where(by_head(kv_idx - starts<20, starts + 5> kv_idx, ids(kv_idx) < ids(q_idx), kv_idx >= starts - w));
 /// Documents of 100 tokens, whose places wrap around inside of one.
 inline constexpr auto ends_of_documents =
-    seen_where(q_idx / 100 == kv_idx / 100 &&
-               q_idx - (ids(q_idx / 100) + 248) >= kv_idx - (ids(kv_idx / 100) + 248));
+    seen_where(q_idx / 100 == kv_idx / 100 && q_idx - (ids(q_idx / 100) + 248) >= kv_idx - (ids(kv_idx / 100) + 248));
 template <int n>
 inline constexpr auto ends_of_literals =
     seen_where(by_head(kv_idx > q_idx - n, kv_idx <= q_idx + n, kv_idx < n, !(q_idx - kv_idx < n)));
@@ -309,7 +308,8 @@ TEST_CASE("a NaN decides its own pairs alone, in all conditions", "[.long]") {
 TEST_CASE("limits at the ends of i32 are those of arithmetic that wraps around", "[infinities][integers]") {
     for (const graph_ir& graph : {dsl::ir_of<formulas::ends_of_windows>, dsl::ir_of<formulas::ends_of_tensors>})
         check_ends(graph, {most, most - 1, 1 << 30, 40, -1, least + 1, least});
-    for (const graph_ir& graph : {dsl::ir_of<formulas::ends_of_literals<most>>, dsl::ir_of<formulas::ends_of_documents>})
+    for (const graph_ir& graph :
+         {dsl::ir_of<formulas::ends_of_literals<most>>, dsl::ir_of<formulas::ends_of_documents>})
         check_ends(graph, {0});
 }
 

@@ -87,7 +87,8 @@ private:
         const auto x = [&](std::size_t i) { return of(n, i < n.argument_count ? i : 0).is; };
         switch (family_of(n.op)) {
             case family::terminal: return of_terminals[n.op](number_, n);
-            case family::tensors: return n.op == operation::load ? integer_interval{0, 0} : integer_interval::of(number_(n));
+            case family::tensors:
+                return n.op == operation::load ? integer_interval{0, 0} : integer_interval::of(number_(n));
             case family::arithmetic:
             case family::bits: {  // integers that wrap around may be any
                 const integer_interval made = interval_of(n.op, x(0), x(1));

@@ -15,9 +15,9 @@ namespace attune::generators::inline analysis {
 struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
-    bool whole{};         ///< codes are integers
+    bool whole{};                                             ///< codes are integers
     integer_interval range = integer_interval::of_32_bits();  ///< so, of which numbers
-    bool in_order{};      ///< neighbouring channels lie side by side: a channel's position decides nothing
+    bool in_order{};  ///< neighbouring channels lie side by side: a channel's position decides nothing
 
     /// Whether codes are integers from -128 to 127.
     bool of_8_bits() const { return whole && range.is_within({-128, 127}); }

@@ -137,9 +137,7 @@ whole_chunks::step whole_chunks::value(const instruction& node) {
         exact = exact && is_exact(argument);
     }
     if (!exact || made.of == of_pairs) made.how = found::by_ranges;
-    if (!can)
-        made.how = found::once,
-        made.ranges.push_back(unknown(node));
+    if (!can) made.how = found::once, made.ranges.push_back(unknown(node));
     return made;
 }
 

@@ -102,7 +102,8 @@ void bound_call::count_keys(const matched_arguments& given, std::array<std::int3
 std::int64_t bound_call::work(const matched_arguments& given) const {
     if (chosen().key_splits == 0 || chosen().product_positions != 0 || is_device(chosen().target)) return endless_work;
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
-    return keys_in_use(given).all_seen * stacked_heads() * blocks * (stacked_rows() + 1) * (chosen().depths_of_pair + 32);
+    return keys_in_use(given).all_seen * stacked_heads() * blocks * (stacked_rows() + 1) *
+           (chosen().depths_of_pair + 32);
 }
 
 /// A thread that sleeps takes longer to wake than a short call takes.

@@ -37,7 +37,9 @@ using range_of_terminal = integer_interval (*)(const call_numbers&, int);
 template <axis_kind Axis> integer_interval positions(const call_numbers& call, int) {
     return {0, std::max<std::int64_t>(call.shape[Axis], 1) - 1};
 }
-template <axis_kind Axis> integer_interval extent_along(const call_numbers& call, int) { return integer_interval::of(call.shape[Axis]); }
+template <axis_kind Axis> integer_interval extent_along(const call_numbers& call, int) {
+    return integer_interval::of(call.shape[Axis]);
+}
 
 constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::constant, [](const call_numbers& call, int at) { return integer_interval::of(call.node(at).integer); }},
@@ -47,10 +49,11 @@ constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::q_idx, positions<axis_kind::query>},
     {operation::kv_idx, positions<axis_kind::key>},
     {operation::d_idx, [](const call_numbers& call, int) { return integer_interval{0, most_channels(call) - 1}; }},
-    {operation::bound,
-     [](const call_numbers& call, int at) { return integer_interval{0, most_counted(call, call.node(at).integer) - 1}; }},
+    {operation::bound, [](const call_numbers& call,
+                          int at) { return integer_interval{0, most_counted(call, call.node(at).integer) - 1}; }},
     {operation::input, [](const call_numbers&, int) { return anything; }},
-    {operation::kv_lengths, [](const call_numbers& call, int) { return integer_interval{0, call.shape[axis_kind::key]}; }},
+    {operation::kv_lengths,
+     [](const call_numbers& call, int) { return integer_interval{0, call.shape[axis_kind::key]}; }},
     {operation::depth, extent_along<axis_kind::depth>},
     {operation::value_depth, extent_along<axis_kind::value_depth>},
     {operation::query_length, extent_along<axis_kind::query>},

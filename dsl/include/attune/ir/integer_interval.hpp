@@ -21,8 +21,8 @@ constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y =
 struct integer_interval {
     static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
                                   most = std::numeric_limits<std::int32_t>::max();
-    /// An end of which nothing is known. Every other is exact, beyond 32 bits, too: products of two numbers of 32 bits lie
-    /// between.
+    /// An end of which nothing is known. Every other is exact, beyond 32 bits, too: products of two numbers of 32 bits
+    /// lie between.
     static constexpr std::int64_t far = (std::int64_t{1} << 62) + 1;
 
     std::int64_t lowest{-far}, highest{far};
@@ -79,8 +79,8 @@ constexpr std::int64_t times(std::int64_t x, std::int64_t y) {
 
 /// Of what is bounded by its values at the ends.
 template <class F> constexpr interval of_ends(const interval& x, const interval& y, F f) {
-    const std::initializer_list<std::int64_t> all{f(x.lowest, y.lowest), f(x.lowest, y.highest),
-                                                  f(x.highest, y.lowest), f(x.highest, y.highest)};
+    const std::initializer_list<std::int64_t> all{f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest),
+                                                  f(x.highest, y.highest)};
     return {std::min(all), std::max(all)};
 }
 constexpr interval times(const interval& x, const interval& y) {
@@ -97,18 +97,13 @@ inline constexpr of_two most_of = [](const interval& x, const interval& y) {
 };
 
 inline constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
-    {operation::negate,
-     [](const interval& x, const interval&) {
-         return interval{-x.highest, -x.lowest};
-     }},
+    {operation::negate, [](const interval& x, const interval&) { return interval{-x.highest, -x.lowest}; }},
     {operation::absolute,
      [](const interval& x, const interval&) {
          return interval{std::max<std::int64_t>({x.lowest, -x.highest, 0}), std::max(-x.lowest, x.highest)};
      }},
-    {operation::add,
-     [](const interval& x, const interval& y) {
-         return interval{plus(x.lowest, y.lowest), plus(x.highest, y.highest)};
-     }},
+    {operation::add, [](const interval& x,
+                        const interval& y) { return interval{plus(x.lowest, y.lowest), plus(x.highest, y.highest)}; }},
     {operation::subtract,
      [](const interval& x, const interval& y) {
          return interval{plus(x.lowest, -y.highest), plus(x.highest, -y.lowest)};
@@ -162,8 +157,7 @@ constexpr bool are_apart(const interval& a, const interval& b) { return a.highes
 constexpr bool are_one(const interval& a, const interval& b) { return a.is_point() && a == b; }
 
 inline constexpr by_operation<family::comparison, of_two> of_comparisons{
-    {operation::equal,
-     [](const interval& a, const interval& b) { return condition(are_one(a, b), !are_apart(a, b)); }},
+    {operation::equal, [](const interval& a, const interval& b) { return condition(are_one(a, b), !are_apart(a, b)); }},
     {operation::not_equal,
      [](const interval& a, const interval& b) { return condition(are_apart(a, b), !are_one(a, b)); }},
     {operation::less,
@@ -178,21 +172,18 @@ inline constexpr by_operation<family::comparison, of_two> of_comparisons{
 inline constexpr by_operation<family::logic, of_two> of_logic{
     {operation::logical_and, least_of},
     {operation::logical_or, most_of},
-    {operation::logical_not, [](const interval& a, const interval&) {
-         return interval{1 - a.highest, 1 - a.lowest};
-     }}};
+    {operation::logical_not, [](const interval& a, const interval&) { return interval{1 - a.highest, 1 - a.lowest}; }}};
 
 }  // namespace intervals
 
 /// What an operation of integers or conditions makes of two intervals, or twice of one. Comparisons are of integers.
 constexpr integer_interval interval_of(operation op, const integer_interval& x, const integer_interval& y) {
-    switch (family_of(op)) {
-        case family::arithmetic: return intervals::of_arithmetic[op](x, y);
-        case family::bits: return intervals::of_bits[op](x, y);
-        case family::comparison: return intervals::of_comparisons[op](x, y);
-        case family::logic: return intervals::of_logic[op](x, y);
-        default: return {};
-    }
+    const family of = family_of(op);
+    if (of == family::arithmetic) return intervals::of_arithmetic[op](x, y);
+    if (of == family::bits) return intervals::of_bits[op](x, y);
+    if (of == family::comparison) return intervals::of_comparisons[op](x, y);
+    if (of == family::logic) return intervals::of_logic[op](x, y);
+    return {};
 }
 
 }  // namespace attune

@@ -55,8 +55,8 @@ constexpr int channel_axis(std::span<const instruction> nodes, const store_decla
     return -1;
 }
 
-/// From the formula alone, as limits that a formula states: clamp(x, -127, 127), x & 15. Integers wrap around where they
-/// may leave 32 bits.
+/// From the formula alone, as limits that a formula states: clamp(x, -127, 127), x & 15. Integers wrap around where
+/// they may leave 32 bits.
 constexpr integer_interval integers_of(std::span<const instruction> nodes, std::span<const input_declaration> inputs,
                                        std::int16_t node) {
     const instruction& n = nodes[static_cast<std::size_t>(node)];

@@ -37,12 +37,13 @@ private:
     struct step {
         const instruction* node;
         found how;
-        std::vector<int> arguments{};    ///< earlier steps
-        std::uint8_t of{nowhere};        ///< a side
-        bool by_plane{};                 ///< differs with the batch element or head
-        bool asked{};                    ///< when two chunks are asked about
-        const tensor* read{};            ///< by a load
-        std::vector<integer_interval> ranges{};  ///< of a score, 1 where it is not -infinity; by plane and chunk, as far as these matter; of `once`, one
+        std::vector<int> arguments{};            ///< earlier steps
+        std::uint8_t of{nowhere};                ///< a side
+        bool by_plane{};                         ///< differs with the batch element or head
+        bool asked{};                            ///< when two chunks are asked about
+        const tensor* read{};                    ///< by a load
+        std::vector<integer_interval> ranges{};  ///< of a score, 1 where it is not -infinity; by plane and chunk, as
+                                                 ///< far as these matter; of `once`, one
     };
     struct place {
         std::span<const std::int32_t> positions;
@@ -78,7 +79,7 @@ private:
     std::vector<step> steps_;
     std::vector<int> step_of_node_;
     std::vector<integer_interval> now_;  ///< of the pair of chunks that is asked about, by step
-    int root_ = -1;              ///< the scores; without, nothing can be said
+    int root_ = -1;                      ///< the scores; without, nothing can be said
     bool known_ = true;
 };
 
