@@ -248,6 +248,30 @@ TEST_CASE("packed sequences have a state each", "[state]") {
     }
 }
 
+TEST_CASE("packed sequences without a token keep their states, beside one token", "[state]") {
+    gated_call all(1);
+    const std::int64_t row[] = {1, 2, 1, 16}, number[] = {1, 2, 1}, one[] = {1, 2, 16, 16}, three[] = {3};
+    const auto call = [&](const tensor& before, const tensor& after, const tensor* starts) {
+        std::vector<detail::named_argument> arguments{
+            named("q", tensor(all.q.data(), row)),          named("k", tensor(all.k.data(), row)),
+            named("v", tensor(all.v.data(), row)),          named("log_decay", tensor(all.decay.data(), number)),
+            named("beta", tensor(all.beta.data(), number)), named("state_in", before),
+            named("out", tensor(all.out.data(), row)),      named("state_out", after)};
+        if (starts) arguments.push_back(named("cu_seqlens_q", *starts));
+        detail::call(detail::table_of<of::gated_on>(), arguments, {});
+        return std::vector(all.out.begin(), all.out.begin() + 32);
+    };
+    std::vector<float> expected = all.state;
+    const std::size_t second = gated_call::states() / 2;
+    const tensor alone(expected.data() + second, one);
+    const std::vector<float> out = call(alone, alone, nullptr);
+    const std::int32_t starts[] = {0, 0, 1};
+    const std::int64_t both[] = {2, 2, 16, 16};
+    const tensor packed(starts, three);
+    CHECK(call(tensor(all.state.data(), both), tensor(all.after.data(), both), &packed) == out);
+    CHECK(all.after == expected);
+}
+
 TEST_CASE("kv_lengths are refused", "[state]") {
     gated_call call(2);
     const std::int32_t lengths[] = {2, 1};

@@ -103,8 +103,10 @@ public:
     }
 
 private:
+    /// An extent of 1 is all queries where there is one of all sequences: those without any have none of it.
     bool is_packed(const tensor& t, const argument_axes& axes, bool broadcasts) const {
-        return axes.query >= 0 && !(broadcasts && t.extent(axes.query) == 1);
+        if (axes.query < 0 || !broadcasts || t.extent(axes.query) != 1) return axes.query >= 0;
+        return queries_ == 1 && (axes.batch < 0 || t.extent(axes.batch) == 1);
     }
 
     std::int64_t sequences_, queries_;
