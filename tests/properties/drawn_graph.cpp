@@ -3,6 +3,7 @@
 #include <attune/dsl/build.hpp>
 #include <attune/ir/operations.hpp>
 #include <attune/ir/outputs_problem.hpp>
+#include <attune/ir/recurrence.hpp>
 
 #include <fmt/format.h>
 
@@ -53,6 +54,17 @@ std::string store_text(const store_declaration& s) {
     return fmt::format("store({}, {})", name_of_node(s.element), name_of_node(s.value));
 }
 
+/// By the normal form: what a step keeps, writes, erases and reads from before its decay.
+std::string recurrence_text(const recurrence_arguments& of) {
+    const auto of_row = [](std::int16_t n) { return fmt::format("queries({})", name_of_node(n)); };
+    std::string text = fmt::format(
+        "recurrence({}, [](auto S) {{ const auto kept = {} * S; return kept + t({}) * ({} - {} * ({} * kept))",
+        name_of_node(of.initial), name_of_node(of.decay), of_row(of.key), name_of_node(of.value),
+        name_of_node(of.erase), of_row(of.read));
+    if (of.has_second_pair()) text += fmt::format(" + t({}) * ({} * S)", of_row(of.second_key), of_row(of.second_read));
+    return text + "; })";
+}
+
 /// As the language writes it, of nodes that have names.
 std::string expression(const drawn_graph& graph, const instruction& n) {
     const operation_row& row = about(n.op);
@@ -62,6 +74,8 @@ std::string expression(const drawn_graph& graph, const instruction& n) {
     if (n.op == operation::bound)
         return fmt::format("bound_index<\"{}\">", graph.indices[static_cast<std::size_t>(n.integer)]);
     if (n.argument_count == 0) return std::string(row.text);
+    if (n.op == operation::recurrence) return recurrence_text(arguments_of(n));
+    if (n.op == operation::read_states) return fmt::format("queries({}) * {}", argument(0), argument(1));
     if (row.precedence > 0 && n.op != operation::load)
         return n.argument_count == 1 ? std::string(row.text) + argument(0)
                                      : argument(0) + std::string(row.text) + argument(1);
@@ -185,8 +199,9 @@ std::string drawn_graph::text() const {
 
 std::string drawn_graph::header(std::string_view name, std::string_view made) const {
     std::ostringstream to;
-    to << "#pragma once\n#include <attune/dsl.hpp>\n\nnamespace fuzzed {\nnamespace " << name
-       << "_parts {\nusing namespace attune::dsl;\n";
+    to << "#pragma once\n#include <attune/dsl.hpp>\n"
+       << (has_recurrences(nodes) ? "#include <attune/dsl/recurrent.hpp>\n" : "") << "\nnamespace fuzzed {\nnamespace "
+       << name << "_parts {\nusing namespace attune::dsl;\n";
     for (std::size_t i = 0; i < nodes.size(); ++i)
         to << "inline constexpr auto " << name_of_node(static_cast<std::int64_t>(i)) << " = "
            << expression(*this, nodes[i]) << ";\n";

@@ -269,7 +269,8 @@ void recurrent_chunk::define_written() {
         stages_.push_back({system_.lower, n, rows});
         system_.written(e, m) = own - factor * from_state;
         // Forward substitution, some rows of the other side at a time. Rows of the block that are not made yet count 0.
-        const int block = std::min(8, rows);
+        int block = std::min(8, rows);
+        while (rows % block != 0) --block;
         RDom solved(0, rows / block, 0, rows, "solved");
         solved.where(solved.x * block <= solved.y);
         Expr sum = 0.0f;

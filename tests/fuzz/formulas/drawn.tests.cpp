@@ -1,5 +1,6 @@
 // What the fuzzer of formulas draws from, and makes gradients and shards of: the whole language, and nothing beside it.
 #include "../../properties/random_graph.hpp"
+#include "../../properties/random_recurrence.hpp"
 
 #include <attune/ir/attention_cores.hpp>
 #include <attune/ir/operations.hpp>
@@ -33,11 +34,16 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
         for (const output_declaration& o : graph.outputs)
             outputs.insert(graph.nodes[static_cast<std::size_t>(o.node)].kind);
     }
+    for (unsigned seed = 0; seed < 300; ++seed) {
+        const testing::random_recurrence graph(seed);
+        INFO("seed " << seed << "\n" << graph.text());
+        REQUIRE(graph.fault().empty());
+        for (const instruction& n : graph.nodes) operations.insert(n.op);
+    }
     for (const operation_row& row : operation_table::rows_of_all) {
         if (row.op == operation::each || row.op == operation::deposit) continue;  // gradient(...) alone makes them
         // Not drawn, since they allow kernels to be further off than other operations: codes.tests.cpp has them.
         if (row.op == operation::in_u8 || row.op == operation::in_i16) continue;
-        if (row.family == family::recurrent) continue;  // tests/state has them
         INFO("operation " << static_cast<int>(row.op) << " " << row.text);
         CHECK(operations.contains(row.op));
     }

@@ -1,8 +1,9 @@
-#include "formula_case.hpp"
+#include "drawing.hpp"
 
 #include "../../properties/random_graph.hpp"
 #include "../../shards/cut_call.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/runtime/cpu.hpp>
 #include "analysis/plan.hpp"
 #include "call/packed.hpp"
@@ -23,24 +24,6 @@ namespace {
 using attune::element_type, attune::testing::drawn_graph;
 using attune::generators::cpu_decode, attune::generators::cpu_gradient, attune::generators::cpu_prefill,
     attune::generators::schedule;
-
-class dice {
-public:
-    explicit dice(unsigned seed) : random_(seed * 2654435761u + 17) {}
-    int from(int first, int last) { return std::uniform_int_distribution<int>(first, last)(random_); }
-    bool one_in(int n) { return from(1, n) == 1; }
-    /// Small numbers as often as large ones.
-    int spread(int first, int last) {
-        const double low = std::log(first), high = std::log(last + 1);
-        return std::clamp(static_cast<int>(std::exp(low + (high - low) * from(0, 1000) / 1000.0)), first, last);
-    }
-    template <class List> auto any(const List& list) {
-        return list[static_cast<std::size_t>(from(0, static_cast<int>(std::size(list)) - 1))];
-    }
-
-private:
-    std::mt19937 random_;
-};
 
 constexpr std::array all_types{"f32",
                                "f32",
@@ -208,10 +191,11 @@ std::string formula_case::text() const {
 }
 
 std::string formula_case::kind() const {
-    const std::string_view of = !graph.stores.empty() ? "storing "
-                                : graph.precomputes() ? "choosing "
-                                : extreme             ? "extreme "
-                                                      : "";
+    const std::string_view of = has_recurrences(graph.nodes) ? "recurrent "
+                                : !graph.stores.empty()      ? "storing "
+                                : graph.precomputes()        ? "choosing "
+                                : extreme                    ? "extreme "
+                                                             : "";
     return std::string(cu_seqlens_q.empty() ? "" : "packed ").append(of).append(name_of(kernel_of.made));
 }
 
@@ -325,6 +309,8 @@ std::string drawn_types(dice& draw, const formula_case& it) {
     return it.kernel_of.made == pass::gradient ? draw.any(of_one) : draw.any(all_types);
 }
 
+}  // namespace
+
 void draw_packing(dice& draw, formula_case& it) {
     const drawn_graph compiled = it.compiled();
     if (it.kernel_of.made == pass::shard || attune::detail::needs_whole_batch(compiled.view())) return;
@@ -334,7 +320,13 @@ void draw_packing(dice& draw, formula_case& it) {
     std::ranges::sort(it.cu_seqlens_q);
 }
 
-}  // namespace
+std::string drawn_level(dice& draw) {
+    std::vector<std::string> here;
+    for (const attune::generators::level& each : attune::generators::levels())
+        if (!each.is_gpu && attune::runs(each.name)) here.emplace_back(each.name);
+    if (here.empty()) throw std::runtime_error("no ISA level of attune's runs on this machine");
+    return draw.one_in(2) ? here.front() : draw.any(here);
+}
 
 formula_case drawn_case(unsigned seed) {
     dice draw(seed);
@@ -351,11 +343,7 @@ formula_case drawn_case(unsigned seed) {
     draw_elements(draw, it.graph);
     if (what < 2) draw_gradient(draw, it);
     if (what == 2) draw_shard(it);
-    std::vector<std::string> here;
-    for (const attune::generators::level& each : attune::generators::levels())
-        if (!each.is_gpu && attune::runs(each.name)) here.emplace_back(each.name);
-    if (here.empty()) throw std::runtime_error("no ISA level of attune's runs on this machine");
-    it.level = draw.one_in(2) ? here.front() : draw.any(here);
+    it.level = drawn_level(draw);
     it.types = drawn_types(draw, it);
     constexpr std::array depths{2, 4, 8, 8, 16, 16, 20, 36};
     it.depth = draw.any(depths);

@@ -42,6 +42,9 @@ struct formula_case {
 
 formula_case drawn_case(unsigned seed);
 
+/// The same of a recurrence.
+formula_case drawn_recurrence(unsigned seed);
+
 /// The schedule that a kernel of this case has unless another is asked for.
 attune::generators::schedule usual_schedule(const formula_case& of);
 

@@ -1,9 +1,11 @@
 // fuzz_formulas [--minutes N | --cases N] [--seed N] [--json]: random graphs of the language, some of their gradients
-// and shards, each with a random schedule, level, element types, shape, strides and number of threads, compiled in
-// process and compared with the double-precision reference. A case is known by its seed. One that fails is made
-// smaller, and written as a header that can be compiled, with the command that runs it again.
+// and shards, or of recurrences, each with a random schedule, level, element types, shape, strides and number of
+// threads, compiled in process and compared with the double-precision reference. A case is known by its seed. One that
+// fails is made smaller, and written as a header that can be compiled, with the command that runs it again.
 #include "forked.hpp"
 #include "reductions.hpp"
+
+#include <attune/ir/recurrence.hpp>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -72,7 +74,8 @@ void show_progress(const tally& so_far, unsigned seed, clock_type::time_point be
 std::string joined(const std::vector<std::size_t>& steps) { return fmt::format("{}", fmt::join(steps, ",")); }
 
 std::string again(const finding& f) {
-    return fmt::format("fuzz_formulas --seed {} --cases 1{}", f.at.seed,
+    return fmt::format("fuzz_formulas --seed {} --cases 1{}{}", f.at.seed,
+                       has_recurrences(f.at.graph.nodes) ? " --only recurrent" : "",
                        f.steps.empty() ? "" : " --steps " + joined(f.steps));
 }
 
@@ -142,8 +145,8 @@ void print(const tally& all, const asked& how, double minutes) {
 }
 
 /// What --only may be: drawing until another kind comes would never end.
-constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",         "extreme",
-                                      "gradient", "shard",    "packed graph", "packed gradient"};
+constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",          "extreme",
+                                      "gradient", "shard",    "packed graph", "packed gradient", "recurrent"};
 
 void check_kind(const std::string& only) {
     if (only.empty() || std::ranges::find(kinds, only) != std::end(kinds)) return;
@@ -156,7 +159,9 @@ asked parse(int argc, char** argv) {
     app.add_option("--minutes", how.minutes, "for how long")->check(CLI::PositiveNumber);
     app.add_option("--cases", how.cases, "how many, where no time is said")->check(CLI::PositiveNumber);
     app.add_option("--seed", how.seed, "of the first case; the others follow")->capture_default_str();
-    app.add_option("--only", how.only, "cases of these kinds alone, such as choosing, storing, gradient or packed");
+    app.add_option(
+        "--only", how.only,
+        "cases of these kinds alone, such as choosing, storing, gradient or packed; recurrent, which stand apart");
     app.add_option("--steps", how.steps, "reductions of the one case, as a finding says them")->delimiter(',');
     app.add_option("--shrink-minutes", how.shrink_minutes, "to make one finding smaller; 0: it stays as it is")
         ->capture_default_str();
@@ -185,7 +190,7 @@ int main(int argc, char** argv) try {
     const auto began = clock_type::now();
     for (unsigned seed = how.seed; all.cases < how.cases && (how.minutes == 0 || minutes_since(began) < how.minutes);
          ++seed) {
-        fuzz::formula_case it = fuzz::drawn_case(seed);
+        fuzz::formula_case it = how.only == "recurrent" ? fuzz::drawn_recurrence(seed) : fuzz::drawn_case(seed);
         if (it.kind().find(how.only) == std::string::npos) continue;
         take(it, how.steps);
         const fuzz::outcome got =
