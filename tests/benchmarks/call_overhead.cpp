@@ -1,5 +1,5 @@
 // Nanoseconds of a call on one thread: whole, and with a kernel that does nothing - checks, choice, binding and hooks.
-// Each once as attune::run makes it, all checks anew, and once as a prepared call.
+// Each once as attune::run makes it, all checks anew, once as a prepared call, and once as one with other tensors.
 #include "variants.hpp"
 
 #include <attune/common.hpp>
@@ -40,16 +40,19 @@ void print(const char* what, const attune::kernel_table& table, const arguments&
     idle.kernels = kernels;
     const attune::options how{.threads = 1};
     const auto prepared = prepare(table, given, how), prepared_idle = prepare(idle, given, how);
-    std::printf("%-46s %9.0f %9.0f %9.0f %9.0f\n", what, nanoseconds([&] { call(table, given, how); }),
+    arguments others;  // all that a layer has of its own
+    for (const named_argument& each : given)
+        if (each.name.starts_with("k") || each.name.starts_with("v") || each.name == "out") others.push_back(each);
+    std::printf("%-46s %9.0f %9.0f %9.0f %9.0f %9.0f\n", what, nanoseconds([&] { call(table, given, how); }),
                 nanoseconds([&] { call(*prepared); }), nanoseconds([&] { call(idle, given, how); }),
-                nanoseconds([&] { call(*prepared_idle); }));
+                nanoseconds([&] { call(*prepared_idle); }), nanoseconds([&] { call(*prepared_idle, others); }));
 }
 
 }  // namespace
 
 int main() {
-    std::printf("%-46s %9s %9s %9s %9s\n%-46s %9s %9s %9s %9s\n", "", "run", "prepared", "beside", "beside", "ns", "",
-                "", "kernel", "prepared");
+    std::printf("%-46s %9s %9s %9s %9s %9s\n%-46s %9s %9s %9s %9s %9s\n", "", "run", "prepared", "beside", "beside",
+                "beside", "ns", "", "", "kernel", "prepared", "others");
     for (const std::int64_t length : {1, 16, 48}) {
         std::vector<float> data(static_cast<std::size_t>(length) * 64, 0.5f), result(data.size()), slope{0.1f};
         const attune::tensor in(data.data(), {1, 1, length, 64}), out(result.data(), {1, 1, length, 64});
