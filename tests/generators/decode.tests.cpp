@@ -174,8 +174,8 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_CASE(
-    "no bit of decode depends on the threads; with options::deterministic, none on the batch or on how long the slots "
-    "are",
+    "no bit of decode depends on the threads or on how long the slots are; with options::deterministic, none on the "
+    "batch",
     "[decode]") {
     const compiled kernel(ir_of<plain>);
     const auto run = [&](std::int64_t batches, std::int64_t slots, const options& how) {
@@ -199,6 +199,7 @@ TEST_CASE(
     };
     const auto first = run(1, 900, {.threads = 1});
     for (const int threads : {2, 3, 7}) CHECK(same(first, run(1, 900, {.threads = threads})));
+    for (const std::int64_t slots : {901, 1024, 5000}) CHECK(same(first, run(1, slots, {.threads = 2})));
     const options fixed{.threads = 2, .deterministic = true};
     const auto alone = run(1, 900, fixed);
     for (const std::int64_t batches : {2, 5, 40})

@@ -28,6 +28,8 @@ inline constexpr auto both_sides = under(window(3, 4));
 inline constexpr auto every_third = under(causal && window(4095, 0) && kv_idx % 3 == 0);
 inline constexpr auto causal_alone = under(causal);
 inline constexpr auto first_and_last = under(bottom_right(window(127, 0)) || kv_idx < 4);
+inline constexpr auto causal_first_and_last = under(causal && (kv_idx < 4 || kv_idx > q_idx - 128));
+inline constexpr auto first_or_every_third = under(kv_idx < 4 || kv_idx % 3 == 0);
 inline constexpr auto by_head = under(kv_idx <= q_idx + 8 * h && kv_idx > q_idx + 8 * h - 8);
 
 inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
@@ -67,12 +69,14 @@ TEST_CASE("the keys that a query sees are counted where a formula bounds them by
     CHECK(visible(ir_of<every_third>) == 4096);
     CHECK(visible(ir_of<whole>) == std::nullopt);
     CHECK(visible(ir_of<causal_alone>) == std::nullopt);
-    CHECK(visible(ir_of<first_and_last>) == std::nullopt);
+    CHECK(visible(ir_of<first_and_last>) == 132);
+    CHECK(visible(ir_of<causal_first_and_last>) == 132);
+    CHECK(visible(ir_of<first_or_every_third>) == std::nullopt);
     CHECK(visible(ir_of<by_head>) == std::nullopt);
 }
 
 TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
-    const compiled window(ir_of<last_keys>), all(ir_of<whole>);
+    const compiled window(ir_of<last_keys>), sinks(ir_of<first_and_last>), all(ir_of<whole>);
     const auto splits = [](const compiled& kernel, std::int64_t keys) {
         workload call(kernel.of.graph,
                       {.heads = 8, .key_heads = 4, .queries = 1, .keys = keys, .depth = 64, .value_depth = 32}, 8);
@@ -83,6 +87,32 @@ TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
     CHECK(splits(all, 4096) == 8);
     CHECK(splits(window, 4096) == 1);
     CHECK(splits(window, 100) == 1);
+    CHECK(splits(sinks, 4096) == 1);
+}
+
+TEST_CASE("short sequences in many slots are neither cut nor given to other threads", "[splits]") {
+    const compiled kernel(ir_of<whole>);
+    workload call(ir_of<whole>,
+                  {.batches = 2, .heads = 8, .key_heads = 4, .queries = 1, .keys = 2048, .depth = 64, .value_depth = 32},
+                  8);
+    const auto run = [&](std::vector<std::int32_t> lengths) {
+        call.set_lengths(std::move(lengths));  // NaN behind them
+        call.reset_outputs();
+        int tasks = 0;
+        const std::function<void()> counts = [&] { ++tasks; };
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 1, .between_tasks = &counts});
+        CHECK(call.largest_error(call.expected(), "out") < 5e-5);
+        return tasks - 2 * 8;  // but for those that write the rows of each head
+    };
+    const auto threads = [&] {
+        return attune::detail::explain(kernel.table(), call.arguments(), {.threads = 2}).threads;
+    };
+    CHECK(run({2048, 700}) == 2 * 4 * 4);
+    CHECK(threads() == 2);
+    CHECK(run({300, 256}) == 2 * 4);
+    CHECK(run({0, 32}) == 2 * 4);
+    CHECK(threads() == 1);
+    CHECK(run({0, 0}) == 2 * 4);
 }
 
 TEST_CASE("softmaxes that read the same rows share the tasks of decode", "[cores][splits]") {

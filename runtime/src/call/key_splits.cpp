@@ -97,8 +97,8 @@ void bound_call::count_keys(const matched_arguments& given, std::array<std::int3
     argv[end - 2] = &numbers[0], argv[end - 1] = &numbers[1];
 }
 
-/// In multiply-adds and elements read, of which a thread of a slow CPU does some twenty in a nanosecond: each key is
-/// read once and multiplied with every row, and a weight takes about as long as 32 channels.
+/// In multiply-adds and elements read, of which a thread does some 20 to 50 in a nanosecond: each key is read once and
+/// multiplied with every row, and a weight takes about as long as 32 channels.
 std::int64_t bound_call::work(const matched_arguments& given) const {
     if (chosen().key_splits == 0 || chosen().product_positions != 0 || is_device(chosen().target)) return endless_work;
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
@@ -108,7 +108,7 @@ std::int64_t bound_call::work(const matched_arguments& given) const {
 
 /// A thread that sleeps takes longer to wake than a short call takes.
 int bound_call::threads_worth(std::int64_t work, int threads) {
-    constexpr std::int64_t of_thread = 200'000;  // 10 microseconds
+    constexpr std::int64_t of_thread = 400'000;  // 8 to 20 microseconds
     return static_cast<int>(std::clamp<std::int64_t>(work / of_thread, 1, threads));
 }
 
