@@ -92,9 +92,9 @@ TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
 
 TEST_CASE("short sequences in many slots are neither cut nor given to other threads", "[splits]") {
     const compiled kernel(ir_of<whole>);
-    workload call(ir_of<whole>,
-                  {.batches = 2, .heads = 8, .key_heads = 4, .queries = 1, .keys = 2048, .depth = 64, .value_depth = 32},
-                  8);
+    workload call(
+        ir_of<whole>,
+        {.batches = 2, .heads = 8, .key_heads = 4, .queries = 1, .keys = 2048, .depth = 64, .value_depth = 32}, 8);
     const auto run = [&](std::vector<std::int32_t> lengths) {
         call.set_lengths(std::move(lengths));  // NaN behind them
         call.reset_outputs();

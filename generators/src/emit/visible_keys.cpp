@@ -33,23 +33,39 @@ std::optional<seen_keys> first_keys(const formula& f, const graph_ir& graph) {
 }
 
 std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir& graph,
+                                         const std::vector<dependence>& depends);
+
+/// At most what each alternative leaves of the rest, all together.
+std::optional<seen_keys> keys_of_alternatives(const formula& any, const formula& rest, const graph_ir& graph,
+                                              const std::vector<dependence>& depends) {
+    seen_keys all{0, any.parts.size() == 1};
+    for (const formula& each : any.parts) {
+        const auto some = visible_keys_of(each && rest, graph, depends);
+        if (!some) return {};
+        all.most += some->most, all.in_one_stretch = all.in_one_stretch && some->in_one_stretch;
+    }
+    return all;
+}
+
+std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir& graph,
                                          const std::vector<dependence>& depends) {
     if (visible.what == formula::is::positive) return first_keys(visible, graph);
     std::optional<seen_keys> fewest;
     const auto bound = [&fewest](const std::optional<seen_keys>& by) {
         if (by && (!fewest || by->most < fewest->most)) fewest = by;
     };
-    if (visible.what == formula::is::any) {
-        seen_keys all{0, visible.parts.size() == 1};
-        for (const formula& each : visible.parts) {
-            const auto some = visible_keys_of(each, graph, depends);
-            if (!some) return {};
-            all.most += some->most, all.in_one_stretch = all.in_one_stretch && some->in_one_stretch;
-        }
-        return all;
-    }
+    if (visible.what == formula::is::any) return keys_of_alternatives(visible, always_true(), graph, depends);
     if (visible.what != formula::is::all) return {};
-    for (const formula& each : visible.parts) bound(visible_keys_of(each, graph, depends));
+    for (const formula& each : visible.parts) {
+        if (each.what != formula::is::any) {
+            bound(visible_keys_of(each, graph, depends));
+            continue;
+        }
+        formula rest = always_true();
+        for (const formula& other : visible.parts)
+            if (&other != &each) rest = rest && other;
+        bound(keys_of_alternatives(each, rest, graph, depends));
+    }
     for (const formula& first : visible.parts)
         for (const formula& last : visible.parts) {
             if (!moves_with_query(first, graph, depends) || !moves_with_query(last, graph, depends)) continue;
