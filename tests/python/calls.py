@@ -69,6 +69,19 @@ close(got[:, :, 5:], reference(q[1:, :, :1], k[1:], v[1:]), "packed queries")
 refused(["cu_seqlens_q", "got 4 at 2"], common.plain_attention, packed, k, v, cu_seqlens_q=np.array([0, 5, 4], np.int32))
 close(common.decode_attention(q[:, :, -1:], k, v), reference(q[:, :, -1:], k, v), "decode")
 
+# The evaluator in double precision, with the same arguments: far nearer to NumPy's than a kernel is, and refused as a call is.
+few = q[:, :, :6]
+exact = common.alibi_attention.reference(few, k, v, slopes=slopes, kv_lengths=lengths)
+assert exact.dtype == np.float64 and exact.shape == few.shape
+visible = (np.arange(6)[:, None] >= positions) & (positions < lengths[:, None, None, None])
+assert np.abs(exact - reference(few, k, v, visible, slopes[:, None, None] * (positions - np.arange(6)[:, None]))).max() < 1e-13
+close(common.alibi_attention(few, k, v, slopes, kv_lengths=lengths), exact, "ALiBi beside the evaluator")
+got = common.plain_attention(packed, k, v, cu_seqlens_q=np.array([0, 5, 6], np.int32))
+close(got, common.plain_attention.reference(packed, k, v, cu_seqlens_q=np.array([0, 5, 6], np.int32)), "packed queries beside the evaluator")
+refused(["depth", "got"], common.plain_attention.reference, q, k[..., :32], v)
+refused(["at most 3 arguments"], common.plain_attention.reference, q, k, v, q)
+refused(["twice"], common.plain_attention.reference, q, k, v, q=q)
+
 # Tensors without elements, whose strides are zeros in NumPy: no keys, no queries, no heads, no batch.
 for batch, head, query, key in ((1, 8, 5, 0), (1, 8, 0, 5), (1, 0, 5, 5), (0, 8, 5, 5), (0, 0, 0, 0)):
     none, keys = np.zeros((batch, head, query, depth), np.float32), np.zeros((batch, head, key, depth), np.float32)

@@ -148,7 +148,7 @@ class Variant:
 
     def reference(self, *given: Any, **named: Any) -> Any:
         """What the formula says, in double precision: the same arguments, checked as a call's, and no kernel. One output is an array of float64, several are a named
-        tuple, followed by the tensors that the formula stores to, whole. It is a thousand times slower than a kernel: a call of a few hundred keys takes seconds."""
+        tuple, followed by the tensors that the formula stores to, whole. It is far slower than a kernel."""
         if repeated := named.keys() & self._required[:len(given)]:
             self._refuse_repeated(repeated)
         if len(given) > len(self._required):
