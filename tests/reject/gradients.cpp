@@ -188,6 +188,18 @@ inline constexpr auto variant = gradient(outputs(out = one, lse = log_sum_exp(sc
 inline constexpr auto text = ir_of<variant>;
 }  // namespace my
 
+// --- gradient_of_a_softmax_beside_another_log_sum_exp
+// rejects: the gradient of a softmax needs its log_sum_exp, of the same scores and sink
+namespace my {
+inline constexpr auto masked = mask(scores, causal);
+#ifdef REJECT
+inline constexpr auto variant = gradient(outputs(out = softmax(masked) * v, lse = log_sum_exp(scores)));
+#else
+inline constexpr auto variant = gradient(outputs(out = softmax(masked) * v, lse = log_sum_exp(masked)));
+#endif
+inline constexpr auto text = ir_of<variant>;
+}  // namespace my
+
 // --- gradient_of_weights
 // rejects: attune makes gradients of outputs, rows, and outputs with their heads merged, projected by linear or not; of
 // scores,

@@ -79,13 +79,30 @@ constexpr bool has_several_cores(const ir_builder& list) {
     return attention_cores(std::span(list.nodes).first(static_cast<std::size_t>(list.node_count))).count() > 1;
 }
 
+/// Whether the graph has one softmax, and no log_sum_exp but of other scores: a softmax with a mask, and the
+/// log_sum_exp of the scores before it.
+constexpr bool has_another_log_sum_exp(const ir_builder& list) {
+    const std::span nodes = std::span(list.nodes).first(static_cast<std::size_t>(list.node_count));
+    const attention_cores cores(nodes);
+    int softmaxes = 0, others = 0;
+    for (int i = 0; i < cores.count(); ++i) softmaxes += cores[i].statistic >= 0;
+    for (std::int16_t n = 0; n < static_cast<std::int16_t>(nodes.size()); ++n) {
+        if (nodes[static_cast<std::size_t>(n)].op != operation::log_sum_exp) continue;
+        const int core = cores.of(n);
+        if (core < 0 || cores[core].statistic >= 0) return false;
+        ++others;
+    }
+    return softmaxes == 1 && others > 0;
+}
+
 /// The gradient's list, or the graph's own where that is at fault. `of_parts`: of some queries and some keys.
 template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient, bool of_parts = false) {
     ir_builder of = enter_graph(gradient.graph);
     using graph = std::remove_cvref_t<decltype(gradient.graph)>;
     if constexpr (is_gradient<graph>) of.fault = gradient_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
-    if (has_several_cores(of)) of.fault = gradient_fault::of_several_cores;
+    if (has_several_cores(of))
+        of.fault = has_another_log_sum_exp(of) ? gradient_fault::no_log_sum_exp : gradient_fault::of_several_cores;
     if (of.store_count > 0) of.fault = gradient_fault::of_stores;
     if (of.has_recurrences) of.fault = gradient_fault::of_a_recurrence;
     if (of_parts && of.sound()) of = sharding(of).of_parts();
@@ -100,7 +117,8 @@ template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
     } else {
         ir_builder of = enter_graph(shard.graph);
         if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
-        if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
+        if (has_several_cores(of))
+            of.unshardable = has_another_log_sum_exp(of) ? shard_fault::no_log_sum_exp : shard_fault::of_several_cores;
         if (of.store_count > 0) of.unshardable = shard_fault::of_stores;
         if (of.has_recurrences) of.unshardable = shard_fault::of_a_recurrence;
         return of.sound() ? sharding(of).run() : of;
