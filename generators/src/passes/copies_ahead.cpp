@@ -19,29 +19,16 @@ Stmt barrier() {
     return Evaluate::make(Call::make(Int(32), Call::gpu_thread_barrier, {of_shared_memory}, Call::Intrinsic));
 }
 
-/// The number of a thread along the first axis: its place in the warp.
-class first_thread_axis : public IRVisitor {
-public:
-    std::string name;
-
-protected:
-    using IRVisitor::visit;
-    void visit(const Variable* variable) override {
-        if (name.empty() && variable->name.find(".thread_id_x") != std::string::npos) name = variable->name;
-    }
-};
-
 }  // namespace
 
 Stmt copies_ahead::visit(const For* loop) {
+    if (loop->name.find(".thread_id_x") != std::string::npos) lane_ = loop->name;
     if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
     const auto* guard = loop->body.as<IfThenElse>();
-    first_thread_axis lane;
-    loop->body.accept(&lane);
     const auto blocks = as_const_int(loop->extent);
-    if (!guard || lane.name.empty() || !is_const_zero(loop->min) || blocks != 32)
+    if (!guard || lane_.empty() || !is_const_zero(loop->min) || blocks != 32)
         throw std::runtime_error("a loop over blocks has another form than its copies are known for");
-    const Expr of_lane = substitute(loop->name, Variable::make(Int(32), lane.name), guard->condition);
+    const Expr of_lane = substitute(loop->name, Variable::make(Int(32), lane_), guard->condition);
     const std::string bits = loop->name + ".bits";
     inside_ = loop, visited_ = Variable::make(UInt(32), bits), last_ = seen::nothing;
     const Stmt body = IfThenElse::make(guard->condition, mutate(guard->then_case));
@@ -57,7 +44,7 @@ Stmt copies_ahead::visit(const For* loop) {
             Call::make(Int(32), "llvm.nvvm.shfl.sync.bfly.i32", {Expr(-1), own, Expr(lanes), Expr(31)}, Call::Extern);
         made = LetStmt::make(bits + "." + std::to_string(lanes), own | other, made);
     }
-    return LetStmt::make(bits + ".32", select(of_lane, Expr(1) << Variable::make(Int(32), lane.name), Expr(0)), made);
+    return LetStmt::make(bits + ".32", select(of_lane, Expr(1) << Variable::make(Int(32), lane_), Expr(0)), made);
 }
 
 Stmt copies_ahead::visit(const LetStmt* let) {

@@ -43,9 +43,10 @@ private:
 
     const std::string loop_;
     const stages of_;
-    const Halide::Internal::For* inside_{};                             ///< the loop
-    Halide::Expr visited_;                                              ///< a bit for each of its blocks
-    Halide::Internal::Stmt keys_;                                       ///< how a block's are copied
+    std::string lane_;                       ///< a thread's place in its warp: loop around it
+    const Halide::Internal::For* inside_{};  ///< the loop
+    Halide::Expr visited_;                   ///< a bit for each of its blocks
+    Halide::Internal::Stmt keys_;            ///< how a block's are copied
     std::vector<std::pair<std::string, Halide::Expr>> lets_, of_keys_;  ///< of the loop's body, around this place and
                                                                         ///< around that one
     enum class seen : std::uint8_t { nothing, keys, kept_keys, values, others, sums } last_{};  ///< of the body
