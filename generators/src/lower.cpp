@@ -8,6 +8,7 @@
 #include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
+#include "gpu/remade_tasks.hpp"
 #include "gpu/tensor_prefill.hpp"
 #include "kernel/shared_memory.hpp"
 #include "passes/gpu_passes.hpp"
@@ -221,6 +222,10 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
     if constexpr (std::is_same_v<Cut, cpu_decode>)
         decode_state::share_tasks(states, std::get<decode_plan>(planned.body).tasks);
     kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
+    std::optional<remade_tasks> again;
+    if constexpr (std::is_same_v<Cut, gpu_tensor_prefill>)
+        if (const auto& in_blocks = std::get<prefill_plan>(planned.body).again)
+            again.emplace(frame, *in_blocks, all.rows);
     std::vector<Func> outputs;
     if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
     // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
@@ -240,6 +245,8 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
         std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, prefill_core, decode_core>> cores;
         for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], *frames[i]});
         apply(cut, all, cores, attention);
+    } else if constexpr (std::is_same_v<Cut, gpu_tensor_prefill>) {
+        apply(cut, all, &states.front(), again ? &*again : nullptr, attention);
     } else {
         apply(cut, all, states.empty() ? nullptr : &states.front(), attention);
     }

@@ -47,7 +47,7 @@ std::deque<planned_graph> attention_graphs() {
           build(v4, "decode", "bf16", "128"), build(v4, "decode", "f32", "64", true), build("cuda"),
           build("cuda", "decode"), build("opencl", "prefill", "f16"), build("opencl", "decode"), build("vulkan"),
           build("cuda", "prefill", "bf16", "64", true)}},
-        {{"causal_mask", dsl::ir_of<causal_mask>}, {build(v4), build(v4, "decode")}},
+        {{"causal_mask", dsl::ir_of<causal_mask>}, {build(v4), build(v4, "decode"), build("cuda", "prefill", "bf16")}},
         {{"sliding", dsl::ir_of<sliding>}, {build(v4), build(v4, "decode")}},
         {{"alibi", dsl::ir_of<alibi>}, {build(v4), build(v4, "decode"), build("cuda")}},
         {{"documents", dsl::ir_of<documents>}, {build(v4)}},

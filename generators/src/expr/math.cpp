@@ -19,6 +19,12 @@ Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
+Expr not_a_number_where(const Expr& condition, const Expr& x) {
+    const Type bits = UInt(x.type().bits());
+    const std::uint32_t nan = bits.bits() == 32 ? 0x7fc00000u : x.type().is_bfloat() ? 0x7fc0u : 0x7e00u;
+    return reinterpret(x.type(), select(condition, Internal::make_const(bits, nan), reinterpret(bits, x)));
+}
+
 Expr holds_nan(const Expr& x) { return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u); }
 
 Expr at_least(const Expr& x, const Expr& limit) {

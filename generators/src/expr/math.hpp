@@ -10,6 +10,10 @@ namespace attune::generators::inline expr {
 /// in, as a tree: shared parts would be copied without end.)
 Halide::Expr holds_nan(const Halide::Expr& x);
 
+/// x, an f32, bf16 or f16, and NaN where a condition holds: chosen by bits, as arithmetic may assume that there is
+/// none.
+Halide::Expr not_a_number_where(const Halide::Expr& condition, const Halide::Expr& x);
+
 /// The larger or the smaller of x and a limit, and x where x is NaN. Halide's max and min may drop a NaN, since
 /// arithmetic is compiled as if there were none; these cost no more.
 Halide::Expr at_least(const Halide::Expr& x, const Halide::Expr& limit);

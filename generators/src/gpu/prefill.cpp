@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace attune::generators::inline gpu {
 using namespace Halide;
@@ -26,7 +27,8 @@ public:
           across_(std::max(cut.key_block / cut.key_tile, (f.value_depth() + cut.chunk - 1) / cut.chunk)),
           down_(cut.query_block / cut.query_tile) {}
 
-    void schedule(epilogue& rows, prefill_state* state);  ///< with the pass over the keys, which may be null
+    /// A definition of some outputs, of whose rows and pass over the keys, which may be null, it is made.
+    void schedule(Func outputs, int definition, epilogue& rows, prefill_state* state);
     void schedule(quadratic_outputs& pairs);
 
 private:
@@ -102,20 +104,19 @@ void prefill_loops::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const Va
         .unroll(y);
 }
 
-void prefill_loops::schedule(epilogue& rows, prefill_state* state) {
+void prefill_loops::schedule(Func outputs, int definition, epilogue& rows, prefill_state* state) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
-    const Var qo("qo"), dg("dg"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
+    const Var qo(definition == 0 ? "qo" : "qo_again"), dg("dg"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
     const int together = state && state->chunk() ? state->depths_together() : cut_.chunk,
               across = state && state->chunk() ? state->chunks() : (f_.value_depth() + cut_.chunk - 1) / cut_.chunk;
-    Func& outputs = rows.outputs;
-    bind_outputs(rows, f_);
-    outputs.split(q, qo, qi, cut_.query_block, guard)
+    Stage made = definition == 0 ? Stage(outputs) : outputs.update(definition - 1);
+    made.split(q, qo, qi, cut_.query_block, guard)
         .split(qi, thread_y, qi, cut_.query_tile, guard)
         .split(d, dg, thread_x, together * across, guard)
         .split(thread_x, thread_x, dj, together, guard);
-    outputs.reorder(dj, dg, qi, thread_x, thread_y, qo, h, b)
+    made.reorder(dj, dg, qi, thread_x, thread_y, qo, h, b)
         .gpu_blocks(qo, h, b)
         .gpu_threads(thread_x, thread_y)
         .unroll(dj)
@@ -269,14 +270,24 @@ void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Pip
     for (computed_tensors* tensors : {&all.before, &all.after})
         for (computed_tensor& each : tensors->all) schedule_tensor_on_gpu(each, f);
     prefill_loops loops(cut, f);
-    if (!all.rows.empty()) loops.schedule(all.rows, state);
-    for (quadratic_outputs& each : all.pairs) loops.schedule(each);
-    if (state) {
-        const std::string name = state->state.name();
-        attention.add_custom_lowering_pass(new private_state({name}));
-        attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state->blocks.x.name() + ".visited"));
+    if (!all.rows.empty()) {
+        bind_outputs(all.rows, f);
+        loops.schedule(all.rows.outputs, 0, all.rows, state);
     }
+    for (quadratic_outputs& each : all.pairs) loops.schedule(each);
+    if (state) add_passes(*state, attention);
     attention.add_custom_lowering_pass(new halves_as_words);
+}
+
+void schedule_task(const gpu_prefill& cut, const kernel_frame& f, Func outputs, int definition, epilogue& rows,
+                   prefill_state* state) {
+    prefill_loops(cut, f).schedule(std::move(outputs), definition, rows, state);
+}
+
+void add_passes(prefill_state& state, Pipeline& attention) {
+    const std::string name = state.state.name();
+    attention.add_custom_lowering_pass(new private_state({name}));
+    attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state.blocks.x.name() + ".visited"));
 }
 
 }  // namespace attune::generators::inline gpu

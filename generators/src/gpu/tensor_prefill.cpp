@@ -131,6 +131,16 @@ void tensor_loops::schedule_state(const LoopLevel& task) {
         of_threads(*each);
     }
     s.state.store_in(MemoryType::Register);
+    if (s.spoilt.defined()) {
+        s.spoilt.compute_at(task)
+            .bound_extent(s.gi, 8)
+            .bound_extent(s.ti, 4)
+            .bound_extent(s.w, cut_.warps)
+            .bound_extent(f_.qt, 1)
+            .store_in(MemoryType::Register)
+            .reorder(s.ti, s.gi, s.w);
+        of_threads(s.spoilt);
+    }
     s.left.store_in(MemoryType::GPUShared);
     Stage update = s.state.update();
     update.split(s.blocks.x, decided, visited, decided_at_once, TailStrategy::GuardWithIf)
@@ -216,11 +226,13 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
 
 }  // namespace
 
-void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* state, Pipeline& attention) {
+void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* state, remade_tasks* again,
+           Pipeline& attention) {
     const kernel_frame& f = all.frame;
     tensor_loops(cut, f, *state).schedule(all.rows);
     std::vector<std::string> of_threads{state->state.name()}, tensors;
     if (!state->queries_in_memory) of_threads.push_back(state->query_words.name());
+    if (state->spoilt.defined()) of_threads.push_back(state->spoilt.name());
     for (const int tensor : {f.core.query, f.core.key, f.core.value})
         tensors.push_back(f.inputs.tensor(f.node(tensor).input).name());
     attention.add_custom_lowering_pass(new fragment_registers(of_threads));
@@ -228,8 +240,10 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
         new skip_blocks_on_gpu(state->state.name() + ".s1." + state->blocks.x.name() + ".visited"));
     attention.add_custom_lowering_pass(new stores_under_one_condition(state->scores.name()));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
-    attention.add_custom_lowering_pass(new copies_ahead(
-        state->blocks.x.name() + ".visited", {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
+    attention.add_custom_lowering_pass(
+        new copies_ahead(state->state.name() + ".s1." + state->blocks.x.name() + ".visited",
+                         {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
+    if (again) again->apply(all.rows, cut.rows_of_tile * cut.tiles, attention);
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 

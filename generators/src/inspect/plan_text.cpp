@@ -39,6 +39,7 @@ std::string_view name_of(value_check check) {
         case value_check::behind_last_key: return "those behind the last key";
         case value_check::masked_subblocks: return "those of masked sub-blocks";
         case value_check::each_pair: return "those of each pair";
+        case value_check::sums: return "sums, of which a task is made again";
     }
     return {};
 }
@@ -177,6 +178,8 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
     } else {
         object["softmaxes"] = json::array();
         for (const key_pass& each : body.cores) object["softmaxes"].push_back(json_of(each, graph));
+        if constexpr (std::is_same_v<Body, prefill_plan>)
+            if (body.again) object["again"] = json::parse(to_json(*body.again));
         if constexpr (std::is_same_v<Body, decode_plan>) {
             object["splits"] = body.splits;
             object["tasks"] = body.tasks;
@@ -315,6 +318,10 @@ std::string text_of_plan(const json& plan) {
         text += line("splits", fmt::format("{} at most; tasks {}", plan["splits"].get<int>(), plan["tasks"].dump()));
     if (plan.contains("softmaxes"))
         for (const auto& each : plan["softmaxes"]) text += text_of_softmax(each);
+    if (plan.contains("again"))
+        text +=
+            line("again", fmt::format("{} queries x {} keys, f32, where sums are not finite",
+                                      plan["again"]["query_block"].get<int>(), plan["again"]["key_block"].get<int>()));
     if (plan.contains("sweep")) text += text_of_sweep(plan["sweep"]);
     if (plan.contains("chunk")) text += text_of_chunk(plan["chunk"]);
     for (const auto& each : plan["pairs"]) text += text_of_scores(string_of(each["shape"]), each["scores"]);

@@ -42,11 +42,10 @@ std::string no_tensor_cores_because(const kernel_request& request) {
         return "q, k and v are not all bf16 or all f16";
     if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
         return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);
-    // The weight 0 of a masked pair makes NaN of a value that is not finite.
-    if (!request.finite && request.facts->hides != masking::none)
-        return "it masks pairs, and inputs are not promised to be finite (FINITE)";
     return {};
 }
+
+bool marks_tasks(const kernel_request& request) { return !request.finite && request.facts->hides != masking::none; }
 
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     const int widest = std::max(request.depths.depth, request.depths.value_depth);

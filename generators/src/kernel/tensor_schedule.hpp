@@ -9,6 +9,10 @@ namespace attune::generators::inline kernel {
 /// request, all but its schedule counts.
 std::string no_tensor_cores_because(const kernel_request& request);
 
+/// Whether a task that such a kernel spoils is made again: the weight 0 of a masked pair makes NaN of a value that is
+/// not finite.
+bool marks_tasks(const kernel_request& request);
+
 /// What is used where nothing better was measured.
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request);
 

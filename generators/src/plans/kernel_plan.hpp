@@ -83,7 +83,8 @@ enum class value_check : std::uint8_t {
     none,              ///< codes are finite
     behind_last_key,   ///< all others are finite by the caller's promise
     masked_subblocks,  ///< those of sub-blocks in which a pair is masked; if one is not finite, each pair is looked at
-    each_pair
+    each_pair,
+    sums  ///< none: a task is made again if its sums are not finite
 };
 
 /// The sums of weights times values.
@@ -132,6 +133,8 @@ struct block_grid {
 struct prefill_plan {
     block_grid grid{};
     std::vector<key_pass> cores{};  ///< those that keep something of a row
+    std::optional<gpu_prefill>
+        again{};  ///< how tasks are cut that are made again, by threads that multiply by themselves
 };
 
 /// The rows of a key head share its keys; the splits of them are merged.

@@ -1,4 +1,5 @@
 #include "analysis/narrow_rows.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
 
 #include <attune/ir/outputs_problem.hpp>
@@ -232,6 +233,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
     constexpr int threads_a_row = 4;
     const int accumulators = request.depths.value_depth / threads_a_row;
     pass.values = value_plan{.how = how,
+                             .check = marks_tasks(request) ? value_check::sums : value_check::none,
                              .vector = 1,
                              .channels = accumulators,
                              .keys = cut.channels_of_step,

@@ -1,7 +1,9 @@
 #include "plans/kernel_plan.hpp"
 
 #include "analysis/gradient_products.hpp"
+#include "kernel/gpu_schedule.hpp"
 #include "kernel/gradient_schedule.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
 
 #include <attune/ir/outputs_problem.hpp>
@@ -76,6 +78,12 @@ template <class Cut> auto body_of(const Cut& cut, const kernel_request& request)
     } else {
         return prefill_plan{grid, passes_of(cut, request)};
     }
+}
+
+prefill_plan body_of(const gpu_tensor_prefill& cut, const kernel_request& request) {
+    prefill_plan body{grid_of(request.schedule, request.facts->hides), passes_of(cut, request)};
+    if (marks_tasks(request)) body.again = default_gpu_prefill(request);
+    return body;
 }
 
 sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {

@@ -37,6 +37,7 @@ epilogue::epilogue(const kernel_frame& frame, std::vector<const row_state*> stat
                                                          : written_row(node));
         made.push_back(core.outputs[i]);
     }
+    if (!states_.empty()) mark(values);
     if (core.saved_rows > 0) {
         values.push_back(states_.front()->maximum_of(in_loop_));
         values.push_back(denominator(0, core.sink)(in_loop_)[0]);
@@ -50,6 +51,20 @@ epilogue::epilogue(const kernel_frame& frame, std::vector<const row_state*> stat
         outputs(f_.d, f_.q, f_.h, f_.b) = values[0];
     else if (!values.empty())
         outputs(f_.d, f_.q, f_.h, f_.b) = Tuple(values);
+}
+
+int epilogue::marked() const {
+    const auto first = std::ranges::find(made, kind::output);
+    return first == made.end() ? 0 : static_cast<int>(first - made.begin());
+}
+
+/// The first channel of a marked row is NaN; of an output that has one number a row that one.
+void epilogue::mark(std::vector<Expr>& values) const {
+    Expr is = states_.front()->is_marked(in_loop_, f_.d);
+    if (!is.defined()) return;
+    const std::size_t at = static_cast<std::size_t>(marked());
+    if (made[at] == kind::output) is = is && f_.d == 0;
+    values[at] = not_a_number_where(is, values[at]);
 }
 
 std::vector<Func> epilogue::of_rows() const {

@@ -20,6 +20,9 @@ public:
     bool empty() const { return !outputs.defined(); }
     std::vector<kind> made;  ///< one for each of them
 
+    /// Which of the outputs says that a row is made again: its first channel is NaN then.
+    int marked() const;
+
     /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query of the call.
     Halide::Expr maximum(const Halide::Expr& query) const { return saved_row(2, query); }
     Halide::Expr inverse(const Halide::Expr& query) const { return saved_row(1, query); }
@@ -42,6 +45,7 @@ private:
         bool condition{}, may_hide{};
     };
 
+    void mark(std::vector<Halide::Expr>& values) const;
     Halide::Expr saved_row(int from_last, const Halide::Expr& query) const;
     std::map<int, quantity> primitives();
     quantity logarithm(int core, int sink) const;

@@ -45,6 +45,15 @@ struct kernel_frame {
           planned_(first.planned_) {
         if (decodes()) stack_heads();
     }
+    /// The same tensors for another schedule of the graph; not in decode.
+    kernel_frame(const kernel_frame& first, const kernel_request& again, const kernel_plan& planned)
+        : request(again),
+          core(first.core),
+          depends(first.depends),
+          cut(again.blocks()),
+          inputs(first.inputs),
+          tables(request, inputs),
+          planned_(&planned) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;

@@ -23,6 +23,12 @@ public:
                                    const std::vector<Halide::Expr>& row) const = 0;  ///< what row_sum adds up
     virtual Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const = 0;
 
+    /// Whether the row belongs to a task that another launch makes again, where value depth d is made. Undefined: none
+    /// does.
+    virtual Halide::Expr is_marked(const std::vector<Halide::Expr>& /*row*/, const Halide::Expr& /*d*/) const {
+        return {};
+    }
+
     virtual Halide::Expr scale() const = 0;
     virtual int block() const = 0;             ///< queries that a task finishes
     virtual int chunk() const = 0;             ///< value depths that lie side by side; 0 where no values are weighed

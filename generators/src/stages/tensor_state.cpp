@@ -46,6 +46,7 @@ tensor_state::tensor_state(const kernel_frame& frame)
     define_weights();
     define_sums();
     define_state();
+    if (f_.keys().values->check == value_check::sums) define_marks();
 }
 
 std::string tensor_state::by_element(const std::string& instruction) const {
@@ -215,6 +216,31 @@ void tensor_state::define_state() {
     left(kept) = Tuple(at[maximum_at()], at[sum_at()]);
 }
 
+/// A warp's rows are marked together, so that who looks for marks reads one row of them. Of sums that are not finite
+/// the sum is not, either; of large ones it may not be, which costs time alone.
+void tensor_state::define_marks() {
+    // Algorithm
+    Expr all = 0.0f;
+    for (int tile = 0; tile < tiles_; ++tile)
+        for (int half = 0; half < 2; ++half) {
+            const FuncRef at = state(half, tile, gi, ti, w, f_.qt, f_.h, f_.b);
+            Expr of_row = at[0];
+            for (int n = 1; n < accumulators; ++n) of_row = of_row + at[n];
+            all = all + of_row;
+        }
+    const Expr exponent(0x7f800000u);
+    Expr any = select((reinterpret<std::uint32_t>(all) & exponent) == exponent, 1, 0);
+    for (const int lanes : {1, 2, 4, 8, 16}) {
+        const std::string name = Internal::unique_name("spoilt");
+        const Expr own = Internal::Variable::make(Int(32), name);
+        any = Internal::Let::make(
+            name, any,
+            own | made_by_warp(Int(32), "llvm.nvvm.shfl.sync.bfly.i32", {Expr(-1), own, Expr(lanes), Expr(31)}));
+    }
+    spoilt = Func("spoilt");
+    spoilt(gi, ti, w, f_.qt, f_.h, f_.b) = any;
+}
+
 /// A row of a block, (in block, query block, head, batch), where a thread has it.
 std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const Expr& lane) const {
     return {row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, lane, row[0] / (16 * tiles_), row[1], row[2], row[3]};
@@ -235,6 +261,13 @@ Expr tensor_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) c
     std::vector<Expr> all;
     for (int n = 0; n < accumulators; ++n) all.push_back(at[n]);
     return mux(d / 8 * 2 + d % 2, all);
+}
+
+Expr tensor_state::is_marked(const std::vector<Expr>& row, const Expr& d) const {
+    if (!spoilt.defined()) return {};
+    std::vector<Expr> at = of_queries(row, d / 2 % 4);
+    at.erase(at.begin(), at.begin() + 2);  // whichever of the thread's rows
+    return spoilt(at) != 0;
 }
 
 }  // namespace attune::generators::inline stages

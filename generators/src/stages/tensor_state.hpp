@@ -27,6 +27,8 @@ public:
     Halide::Expr summed_of(int weights, const std::vector<Halide::Expr>& row) const override;
     Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
 
+    Halide::Expr is_marked(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
+
     Halide::Expr scale() const override { return scores_at.scale; }
     int block() const override { return f_.cut.query_block; }
     int chunk() const override { return accumulators; }
@@ -57,6 +59,9 @@ public:
     Halide::Func sums{"sums"}, added{"added"};
     Halide::Func state{"state"};  ///< a tuple: accumulators, the sum, the maximum
     Halide::Func left{"left"};    ///< the maximum, the sum
+    /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
+    /// be as it is.
+    Halide::Func spoilt;
     Halide::RDom channels, rk, masked, keys, summed_keys, blocks;
     Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
         word{"word"};
@@ -67,6 +72,7 @@ private:
     void define_weights();
     void define_sums();
     void define_state();
+    void define_marks();
 
     int sum_at() const { return accumulators; }
     int maximum_at() const { return accumulators + 1; }

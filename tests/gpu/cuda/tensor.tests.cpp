@@ -13,6 +13,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +31,20 @@ const options on_device{.target = "cuda"};
 
 std::string missing() { return kernels<tensor::full>().entries.front().missing; }
 
+/// An element of an input that is replaced.
+struct spoilt_element {
+    const char* input;
+    std::size_t at;
+    float value;
+};
+
 workload call_of(const graph_ir& graph, const shape& of, element_type element,
-                 const std::vector<std::int32_t>& lengths = {}) {
+                 const std::vector<std::int32_t>& lengths = {}, const std::optional<spoilt_element>& spoilt = {}) {
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)
         if (input.name == "slopes") scale_by(call, "slopes", 0.05f);  // scores of some tens
     if (!lengths.empty()) call.set_lengths(lengths);
+    if (spoilt) call[spoilt->input].reals.at(spoilt->at) = spoilt->value;
     for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element);
     return call;
 }
@@ -47,9 +57,10 @@ std::string kernel_of(const kernel_table& table, const workload& call) {
 double tolerance(element_type element) { return element == element_type::bf16 ? 0.01 : 0.00125; }
 
 template <const auto& Graph>
-void check(const shape& of, element_type element, const std::vector<std::int32_t>& lengths = {}) {
+void check(const shape& of, element_type element, const std::vector<std::int32_t>& lengths = {},
+           const std::optional<spoilt_element>& spoilt = {}) {
     const graph_ir graph = dsl::ir_of<Graph>;
-    const workload call = call_of(graph, of, element, lengths);
+    const workload call = call_of(graph, of, element, lengths, spoilt);
     const auto expected = call.expected();
     CHECK_THAT(kernel_of(detail::table_of<Graph>(), call), ContainsSubstring("_cuda_tensor_"));
     detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
@@ -98,6 +109,60 @@ TEST_CASE("depths of tensor cores are multiples of 16, those of values others th
     if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
     check_edges<tensor_halves::all_pairs>(element_type::f16, 48, 80);
     check_edges<tensor_halves::all_pairs>(element_type::f16, 256, 256);
+}
+
+namespace {
+
+/// Of two sequences with 200 queries, 4 heads, 2 key heads and 257 keys.
+constexpr std::int64_t queries = 200, keys = 257, depth = 64;
+constexpr shape two_sequences{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = keys, .depth = depth, .value_depth = depth};
+
+/// Where an element of k or v lies, of the second sequence and the first key head.
+constexpr std::size_t of_key(std::int64_t key) { return static_cast<std::size_t>((2 * keys + key) * depth + 5); }
+
+}  // namespace
+
+TEST_CASE("what is not finite comes out of the rows that see it and of no other, whatever masks it elsewhere") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const auto check_all = [&]<const auto & Graph>() {
+        for (const float value : {nan, infinity, -infinity}) {
+            INFO(value);
+            for (const std::int64_t key : {2, 130, 250})
+                check<Graph>(two_sequences, element_type::bf16, {}, {{"v", of_key(key), value}});
+            check<Graph>(two_sequences, element_type::bf16, {0, 251}, {{"v", of_key(250), value}});
+        }
+        for (const std::int64_t key : {2, 250})
+            check<Graph>(two_sequences, element_type::bf16, {}, {{"k", of_key(key), nan}});
+        check<Graph>(two_sequences, element_type::bf16, {},
+                     {{"q", static_cast<std::size_t>((4 * queries + 70) * depth), nan}});
+    };
+    check_all.operator()<tensor::last>();
+    check_all.operator()<tensor::ends>();
+    check_all.operator()<tensor::dropped>();
+}
+
+TEST_CASE("a task is made again where its sums are not finite, and nowhere else") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    const graph_ir graph = dsl::ir_of<tensor::last>;
+    const auto made = [&](const std::optional<spoilt_element>& spoilt) {
+        const workload call = call_of(graph, two_sequences, element_type::bf16, {}, spoilt);
+        detail::call(detail::table_of<tensor::last>(), call.arguments(), on_device);
+        return call["out"].halves;
+    };
+    // The block of queries from 128 on looks at keys from 192 on, and no other does. No row before 193 sees key 250.
+    const auto before = made({}), after = made({{"v", of_key(250), std::numeric_limits<float>::quiet_NaN()}});
+    std::size_t remade = 0, wrong = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        const std::size_t row = i / depth, query = row % queries, head = row / queries;
+        if ((head != 4 && head != 5) || query < 128)
+            wrong += after[i] != before[i];
+        else if (query < 193)
+            remade += after[i] != before[i];
+    }
+    CHECK(wrong == 0);
+    CHECK(remade > 0);  // weights are not rounded there
 }
 
 TEST_CASE("a NaN comes out of the rows that see it and of no other, where no pair is masked") {
