@@ -40,6 +40,23 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
     return depends;
 }
 
+int load_of_rows(const graph_ir& graph, int tensor) {
+    const instruction& node = graph.nodes[tensor];
+    if (node.op != operation::keys && node.op != operation::values) return -1;
+    const int load = node.arguments[0];
+    const instruction& element = graph.nodes[load];
+    if (element.op != operation::load || graph.nodes[element.arguments[0]].op != operation::input) return -1;
+    const input_declaration& input = graph.inputs[graph.nodes[element.arguments[0]].input];
+    const bool along_channels = graph.nodes[element.arguments[input.rank]].op == operation::d_idx;
+    return has_dense_rows(input) && along_channels ? load : -1;
+}
+
+int input_of_rows(const graph_ir& graph, int tensor) {
+    if (graph.nodes[tensor].op == operation::input) return graph.nodes[tensor].input;
+    const int load = load_of_rows(graph, tensor);
+    return load < 0 ? -1 : graph.nodes[graph.nodes[load].arguments[0]].input;
+}
+
 namespace {
 
 /// A tensor that is just `input(..., kv_idx, ..., d_idx)`: the input and its other indices.

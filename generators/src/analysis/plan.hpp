@@ -108,6 +108,13 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
 /// converted, once for all queries.
 bool lies_in_rows(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
 
+/// The load that a formula of keys or values is: an input's element at d_idx and at any other indices, such as those of
+/// a page. -1: it is something else.
+int load_of_rows(const graph_ir& graph, int tensor);
+
+/// The input whose rows queries, keys or values are: themselves, or by such a load. -1: they are computed.
+int input_of_rows(const graph_ir& graph, int tensor);
+
 /// Whether the values of a graph are channels of its keys' rows, as in a cache of latents.
 bool values_lie_in_keys(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core);
 /// Nodes whose value needs the query head: not one read through an axis of key heads, nor h / (heads / key_heads), the

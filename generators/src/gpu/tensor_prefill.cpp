@@ -234,7 +234,7 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     if (!state->queries_in_memory) of_threads.push_back(state->query_words.name());
     if (state->spoilt.defined()) of_threads.push_back(state->spoilt.name());
     for (const int tensor : {f.core.query, f.core.key, f.core.value})
-        tensors.push_back(f.inputs.tensor(f.node(tensor).input).name());
+        tensors.push_back(f.inputs.tensor(input_of_rows(f.graph(), tensor)).name());
     attention.add_custom_lowering_pass(new fragment_registers(of_threads));
     attention.add_custom_lowering_pass(
         new skip_blocks_on_gpu(state->state.name() + ".s1." + state->blocks.x.name() + ".visited"));

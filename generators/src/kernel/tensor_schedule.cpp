@@ -12,16 +12,14 @@ namespace {
 /// What the formula has beside one softmax of products, whose weights are added up and weigh values.
 std::string missing_of_formula(const kernel_request& request) {
     const plan& core = request.core();
-    const auto is_passed = [&](int tensor) {
-        return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
-    };
+    const auto is_passed = [&](int tensor) { return tensor >= 0 && input_of_rows(request.graph(), tensor) >= 0; };
     const auto is_of_rows = [](kind what) { return what == kind::output || what == kind::row; };
     if (request.facts->gradient) return "it is a gradient";
     if (!core.has_core() || core.weights_by != statistic::softmax || core.weights < 0)
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
     if (!is_passed(core.query) || !is_passed(core.key) || !is_passed(core.value))
-        return "queries, keys and values are not all tensors as they are passed";
+        return "queries, keys and values are not all rows of tensors as they are passed";
     if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
     if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
         return "it adds up weights of its own";
@@ -33,12 +31,18 @@ std::string missing_of_formula(const kernel_request& request) {
 }  // namespace
 
 std::string no_tensor_cores_because(const kernel_request& request) {
-    const auto& [query, key, value, output] = request.types;
+    const element_type query = request.types.query;
     const auto [depth, value_depth] = request.depths;
     constexpr int step = gpu_tensor_prefill::channels_of_step, widest = 256;
     if (request.target->name != "cuda") return fmt::format("the target is {}", request.target->name);
     if (std::string formula = missing_of_formula(request); !formula.empty()) return formula;
-    if (query != key || query != value || (query != element_type::bf16 && query != element_type::f16))
+    const auto is_of_queries = [&](int tensor) {
+        const int input = input_of_rows(request.graph(), tensor);
+        return element_of(request.graph().inputs[static_cast<std::size_t>(input)], request.types) == query;
+    };
+    const plan& core = request.core();
+    if (!is_of_queries(core.query) || !is_of_queries(core.key) || !is_of_queries(core.value) ||
+        (query != element_type::bf16 && query != element_type::f16))
         return "q, k and v are not all bf16 or all f16";
     if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
         return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);

@@ -228,6 +228,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
     const warp_fragments how{.of_f16 = request.types.query == element_type::f16};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
+    pass.scores.formed.clear();  // rows are copied from where they lie
     pass.scores.queries = cut.rows_of_tile * cut.tiles, pass.scores.keys = cut.key_block;
     pass.scores.unroll = request.depths.depth;
     constexpr int threads_a_row = 4;

@@ -231,7 +231,12 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
 }
 
 Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
-    const int input = f_.node(tensor).input;
+    const int input = input_of_rows(f_.graph(), tensor);
+    if (const int load = load_of_rows(f_.graph(), tensor); load >= 0) {
+        place of_row = at_row(of_query, {});
+        of_row.d = channel;
+        return f_.inputs.tensor(input)(pointwise(f_.request, f_.inputs, of_row).place_of(load));
+    }
     const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key(f_.b));
     const Expr of_head = of_query ? f_.row_head(position) : Expr(f_.h);
     const bool as_it_is = f_.graph().inputs[input].axes[1].kind != axis_kind::key_head || (f_.decodes() && !of_query);

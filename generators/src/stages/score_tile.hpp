@@ -52,7 +52,8 @@ public:
     };
     scaled_rows narrow_rows_of(int tensor, const std::string& name);
 
-    /// The same as it lies in memory, where it is an input: (channel, position in block) of the block and head at hand.
+    /// The same as it lies in memory, where it is an input or a load: (channel, position in block) of the block and
+    /// head at hand, of a load at its position.
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
 
     /// The arguments of a function of pairs.

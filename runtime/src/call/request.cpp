@@ -45,10 +45,11 @@ void bound_call::choose_kernel(const options& how, bool explain) {
                  say("tensors in memory of ", there), say("the target ", there));
     }
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+        if (has_dense_rows(graph.inputs[i]))
+            asked.row_alignment = std::min(asked.row_alignment, alignment_of_rows(given_.inputs[i]->view));
         if (!is_core(graph.inputs[i])) continue;
         const std::string_view name = graph.inputs[i].name;
         const element_type type = given_.inputs[i]->view.type();
-        asked.row_alignment = std::min(asked.row_alignment, alignment_of_rows(given_.inputs[i]->view));
         if (name != "q" && name != "k" && name != "v" && asked.output && *asked.output != type)
             fail(say(name_of(*asked.output), " elements in ", name, ", as in the other outputs and their cotangents"),
                  say("elements of ", name_of(type)), say("a tensor of ", name_of(*asked.output)));

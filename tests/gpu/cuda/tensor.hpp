@@ -22,5 +22,14 @@ inline constexpr auto ends = softmax(at_ends, sinks(h)) * v;
 /// Tables of a key and of a pair, of which nothing is known before; weights that are not softmax's own.
 inline constexpr auto of_documents = mask(scores + bias(h, q_idx, kv_idx), documents(b, kv_idx) < 2 && kv_idx <= q_idx);
 inline constexpr auto dropped = where((q_idx * 7 + kv_idx * 3) % 5 != 0, softmax(of_documents) * 1.25, 0) * v;
+/// Keys and values in pages of 16, of which a table says where they lie.
+inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
+inline constexpr auto k_pages = input<"k_pages", bf16>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto v_pages = input<"v_pages", bf16>(axis<"page">, key_head, axis<"token">, value_depth);
+inline constexpr auto length = extent<1>(block_table) * 16;
+inline constexpr auto page = block_table(b, kv_idx / 16);
+inline constexpr auto of_pages = q * t(keys(k_pages(page, h, kv_idx % 16, d_idx), length)) * rsqrt(depth);
+inline constexpr auto paged =
+    softmax(mask(of_pages, causal_bottom_right)) * values(v_pages(page, h, kv_idx % 16, d_idx), length);
 
 }  // namespace tensor

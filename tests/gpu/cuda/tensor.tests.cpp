@@ -11,6 +11,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -163,6 +164,33 @@ TEST_CASE("a task is made again where its sums are not finite, and nowhere else"
     }
     CHECK(wrong == 0);
     CHECK(remade > 0);  // weights are not rounded there
+}
+
+TEST_CASE("keys and values in pages are read where they lie, by tensor cores if pages begin at multiples of 16 bytes") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    constexpr auto& formula = tensor::paged;
+    const shape of{
+        .batches = 2, .heads = 4, .key_heads = 2, .queries = 150, .keys = 1, .depth = depth, .value_depth = depth};
+    workload call(dsl::ir_of<formula>, of, 7, {}, {{"block", 13}, {"page", 40}, {"token", 16}});
+    for (const char* name : {"q", "out"}) call.convert(name, element_type::bf16);
+    const auto check_call = [&](bool by_tensor_cores) {
+        const bool has_name = kernel_of(detail::table_of<formula>(), call).find("_cuda_tensor_") != std::string::npos;
+        CHECK(has_name == by_tensor_cores);
+        call.reset_outputs();
+        detail::call(detail::table_of<formula>(), call.arguments(), on_device);
+        CHECK(call.largest_error(call.expected(), "out") < tolerance(element_type::bf16));
+    };
+    check_call(true);
+    // A value behind a masked pair, and one that each row of its heads sees.
+    for (const std::size_t page : {call["block_table"].integers[12], call["block_table"].integers[0]}) {
+        call["v_pages"].halves[(page * 2 * 16 + 9) * depth] = 0x7fc0;
+        check_call(true);
+    }
+    // Pages that overlap: those of keys begin at multiples of 8 bytes.
+    attune::tensor& pages = call["k_pages"].view;
+    constexpr std::array<std::int64_t, 4> extents{40, 2, 16, depth}, strides{2 * 16 * depth - 4, 16 * depth, depth, 1};
+    pages = attune::tensor(pages.type(), pages.data(), extents, strides);
+    check_call(false);
 }
 
 TEST_CASE("a NaN comes out of the rows that see it and of no other, where no pair is masked") {

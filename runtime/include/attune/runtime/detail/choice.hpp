@@ -14,7 +14,7 @@ struct kernel_request {
     std::optional<element_type> query{}, key{}, value{}, output{};
     std::optional<std::int64_t> depth{}, value_depth{};
     std::optional<std::int64_t> queries{};  ///< per head; if unknown, any kernel serves them
-    int row_alignment{1 << 30};  ///< bytes at a multiple of which all rows of q, k, v and the outputs proper begin
+    int row_alignment{1 << 30};  ///< bytes at a multiple of which rows of q, k, v, pages and the outputs proper begin
     bool depth_matters{},
         value_depth_matters{};  ///< whether it matters to the result; if so and unknown, all kernels must have the same
     std::string_view target{};  ///< empty: any level

@@ -78,8 +78,8 @@ struct kernel {
     /// The models of CPUs on which its schedule was measured to be faster than the default's, with commas between:
     /// "amd-25-17,amd-26-2". It runs there, and on models near them of which no kernel of the table is. Null: on any.
     const char* cpus{};
-    /// The bytes at a multiple of which all rows of q, k, v and of the outputs proper begin: an address on a device,
-    /// and each stride. A call with others takes another kernel of the same target. 0: rows may begin anywhere.
+    /// The bytes at a multiple of which all rows of q, k, v, pages and the outputs proper begin: an address on a
+    /// device, and each stride. A call with others takes another kernel of the same target. 0: rows may begin anywhere.
     int row_alignment{};
 };
 
