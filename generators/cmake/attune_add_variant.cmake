@@ -11,6 +11,8 @@
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
 #                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200. Several CPUs, or all of the folder: kernels of
 #                                          each beside the default's, of which the runtime chooses by the CPU's model
+#     [CUBINS all|none|sm_80...]           cards for which CUDA kernels are compiled when they are built, beside PTX for others; all: sm_80, 86, 89, 90a, 100 and 120, as far as ptxas knows them.
+#                                          Default ATTUNE_CUBINS, which is all; without a ptxas (ATTUNE_PTXAS) that means none
 #     [FINITE]                             a promise: no element that calls read below kv_lengths is NaN or infinite, masked or not, and no score is NaN; kernels need not look for them
 #     [SHARED])                            a shared library, too
 #
@@ -33,6 +35,7 @@
 # Cross compiling: ATTUNE_HOST_GENERATORS is the bin/ folder of the same project built for the machine at hand; its generators are then
 # run, and none are built. Nor is Halide's library needed.
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/attune_find_ptxas.cmake")
 
 # The libraries attune::generators_<room> that decide what a kernel is. A property: a project that has attune in a subdirectory does not see its variables.
 set_property(GLOBAL PROPERTY ATTUNE_KERNEL_ROOMS analysis kernel plans expr block_mask ptx passes stages cpu gpu lower codegen)
@@ -41,10 +44,12 @@ set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the gen
 
 set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native, model or generic")
 
+set(ATTUNE_CUBINS all CACHE STRING "Cards for which CUDA kernels are compiled where there is a ptxas, unless attune_add_variant is given CUBINS: all, none, or some such as sm_80;sm_90a")
+
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES;CUBINS")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, FINITE or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, FINITE or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(arg_OF)
         if(NOT TARGET ${arg_OF})
@@ -174,6 +179,13 @@ try TARGETS without it")
         list(PREPEND code --code)
     endif()
 
+    set(of_cuda "")
+    if("cuda" IN_LIST arg_TARGETS)
+        attune_cubins(of_cuda ${target} "${arg_CUBINS}")
+    elseif(arg_CUBINS AND NOT arg_CUBINS STREQUAL "none")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected cuda among TARGETS with CUBINS, got `${arg_TARGETS}`")
+    endif()
+
     # What it emits: for each graph an object an ISA level, when the file beside it changes that says what it depends on; and the registry.
     set(emit "${program}" emit)
     set(instrumented "")
@@ -193,10 +205,15 @@ try TARGETS without it")
             set(file "${folder}/${name}_${level}")
             set(object "${file}${CMAKE_CXX_OUTPUT_EXTENSION}")
             set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite} ${instrumented} ${code})
+            set(made_by "${program}")
+            if(level STREQUAL "cuda" AND of_cuda)
+                list(APPEND wanted ${of_cuda})
+                list(APPEND made_by "${ATTUNE_PTXAS}")
+            endif()
             add_custom_command(
                 OUTPUT "${file}.key"
                 COMMAND ${emit} ${wanted} --key "${file}.key"
-                DEPENDS "${program}" ${schedule_files}
+                DEPENDS ${made_by} ${schedule_files}
                 COMMENT "Noting what ${graph} is made of for ${level}"
                 VERBATIM)
             add_custom_command(

@@ -96,6 +96,7 @@ install(
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_tvm_ffi_library.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_halide.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/attune_find_ptxas.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/exports.map.in"
         "${CMAKE_CURRENT_LIST_DIR}/generator_main.cpp.in"
         "${CMAKE_CURRENT_LIST_DIR}/kernels.pc.in"

@@ -29,7 +29,7 @@ message(FATAL_ERROR "made of ${{sources}}")
 """)
     build = os.path.join(work, "build")
     shutil.rmtree(build, ignore_errors=True)
-    done = subprocess.run([cmake, "-G", generator, f"-DCMAKE_MAKE_PROGRAM={make_program}", "-S", work, "-B", build, f"-DATTUNE_HOST_GENERATORS={work}"], capture_output=True, text=True)
+    done = subprocess.run([cmake, "-G", generator, f"-DCMAKE_MAKE_PROGRAM={make_program}", "-S", work, "-B", build, f"-DATTUNE_HOST_GENERATORS={work}", "-DATTUNE_PTXAS="], capture_output=True, text=True)
     return " ".join(done.stderr.split())
 
 
@@ -67,10 +67,17 @@ expect(coded, second, "my_graph_x86-64-v4-amx", without=["expected"])
 expect(f"{coded} TARGETS x86-64-v4 x86-64-v4-bf16", second, "my_graph_x86-64-v4", without=["expected", "my_graph_x86-64-v4-amx"])
 expect(f"{coded} TARGETS x86-64-v4", "my_graph_x86-64-v4", without=[second, "expected"])
 
-expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
+expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
 expect("my HEADER my.hpp", "expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most", without=["made of"])
 expect("my HEADER absent.hpp GRAPHS my::graph", "expected HEADER to name a file, got `absent.hpp`; looked for", without=["made of"])
 expect("my OF nobody", "expected OF to name a library made by attune_add_variant, got `nobody`", without=["made of"])
 expect(f"{plain} SHAPES prefill decode:my::other", "expected SHAPES for one of GRAPHS, got `decode:my::other`; try one of `my::graph`", without=["made of"])
 expect("absent HEADER my.hpp GRAPHS my::graph", "expected absent_generator in ATTUNE_HOST_GENERATORS, got none; looked for", without=["made of"])
+
+# Machine code of CUDA kernels needs a ptxas where it is asked for, and none by default.
+expect(f"{plain} TARGETS cuda", "my_graph_cuda", without=["expected"])
+expect(f"{plain} TARGETS cuda CUBINS none", "my_graph_cuda", without=["expected"])
+expect(f"{plain} TARGETS cuda CUBINS sm_80", "expected a ptxas with fatbinary beside it for CUBINS, got none; try `pip install nvidia-cuda-nvcc`, -DATTUNE_PTXAS=<file>, or CUBINS none", without=["made of"])
+expect(f"{plain} TARGETS cuda CUBINS sm_80 sm80", "expected CUBINS as all, none, or cards such as sm_80 sm_90a, got `sm_80;sm80`", without=["made of"])
+expect(f"{plain} TARGETS x86-64-v3 CUBINS all", "expected cuda among TARGETS with CUBINS, got `x86-64-v3`", without=["made of"])
 shutil.rmtree(work)

@@ -5,7 +5,7 @@ CURED = {
     "ocl-icd-libopencl1 and pocl-opencl-icd": [
         "opencl", "opencl_c_api", "opencl_decode", "opencl_functions", "golden_opencl", "golden_opencl_full", "tune_opencl", "tune_opencl_decode", "short_calls"],
     "libvulkan1 and mesa-vulkan-drivers": ["vulkan", "vulkan_out_of_memory", "golden_vulkan"],
-    "nvidia-cuda-nvcc-cu12 (Python)": ["cuda", "cuda_decode", "golden_cuda_assembled"],
+    "nvidia-cuda-nvcc (Python)": ["cuda", "cuda_decode", "cuda_machine_code", "golden_cuda_assembled", "ptx_device"],
     "libopenmpi-dev and openmpi-bin": ["mpi", "mpi.c", "mpi.ranks", "install.mpi", "example.context_parallel"],
     "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
     "clang-format (Python)": ["format"],

@@ -2,6 +2,7 @@
 
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
+#include "codegen/device_code.hpp"
 #include "codegen/halide_target.hpp"
 #include "lower.hpp"
 #include "passes/gpu_passes.hpp"
@@ -17,7 +18,8 @@ std::string halide_version() {
     return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
 }
 
-void emit_object(std::span<const listed_kernel> kernels, const level& isa, const std::string& file, bool checked) {
+void emit_object(std::span<const listed_kernel> kernels, const level& isa, const std::string& file, bool checked,
+                 const assembler* assembles) {
     Halide::Target target = halide_target(isa);
     if (checked) target.set_feature(Halide::Target::ASAN);
     std::vector<Halide::Module> modules;
@@ -35,6 +37,7 @@ void emit_object(std::span<const listed_kernel> kernels, const level& isa, const
                     shared = std::max(shared, shared_memory(function.body));
                 takes = fmt::format(", {} bytes of shared memory", shared);
             }
+            if (assembles) modules.back() = with_machine_code(modules.back(), *assembles);
             for (Halide::Module& each : lowered.beside(k.symbol, target)) modules.push_back(std::move(each));
         } catch (const Halide::Error& problem) {  // not a std::exception
             refused += (refused.empty() ? "" : "\n") + k.of->name + ": Halide could not compile it: " + problem.what();

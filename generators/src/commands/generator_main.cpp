@@ -26,6 +26,7 @@
 #include <CLI/CLI.hpp>
 
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 
 namespace attune::generators::inline commands {
@@ -48,8 +49,9 @@ void add_to(CLI::App& command, build_request& what) {
 
 struct emit_command {
     build_request what;
-    std::string target, graph, object, key, registry, header, c_header, cut, cache, sanitizer, passes;
-    std::vector<std::string> code;
+    std::string target, graph, object, key, registry, header, c_header, cut, cache, sanitizer, passes, ptxas;
+    std::vector<std::string> code, cubins;
+    std::optional<assembler> assembles;
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
@@ -73,6 +75,10 @@ struct emit_command {
                            "are part of what an object depends on");
         command.add_option("--sanitize", sanitizer, "instrument the kernels: address (with --object)")
             ->check(CLI::IsMember({"address"}));
+        command.add_option("--cubins", cubins,
+                           "compile CUDA kernels for these cards, sm_80, sm_90a or all, beside PTX for others (with "
+                           "--object, --key, --ptxas)");
+        command.add_option("--ptxas", ptxas, "the ptxas of a CUDA toolkit, which does so (with --cubins)");
         command.add_option("--dump-passes", passes,
                            "write each kernel's statement, as Halide lowers it and after each pass, into files of this "
                            "folder, each named by its pass (with --object)");
@@ -97,6 +103,7 @@ struct emit_command {
         what.targets.push_back(target);
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         const auto made = kernels(variants);
+        find_assembler();
         if (!key.empty()) return write_key(object_key(made, code, how()));
         // Passes afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
         try {
@@ -112,8 +119,20 @@ struct emit_command {
         if (!passes.empty() && !made.empty()) dump_passes(made, passes, !sanitizer.empty());
     }
 
+    void find_assembler() {
+        if (cubins.empty() != ptxas.empty())
+            throw std::runtime_error(
+                "expected --cubins and --ptxas, got one of them; try --cubins all --ptxas "
+                "/usr/local/cuda/bin/ptxas");
+        if (cubins.empty()) return;
+        if (target != "cuda") throw std::runtime_error("expected --target cuda with --cubins, got " + target);
+        assembles.emplace(ptxas, cubins);
+    }
+
     /// What else an object depends on.
-    std::string how() const { return "Halide " + halide_version() + " " + sanitizer; }
+    std::string how() const {
+        return "Halide " + halide_version() + " " + sanitizer + (assembles ? assembles->identity() : "");
+    }
 
     void write_object(std::span<const listed_kernel> made, const kernel_cache& kept) const {
         const std::string depends_on = cache.empty() ? "" : object_key(made, code, how());
@@ -123,7 +142,7 @@ struct emit_command {
             return;
         }
         if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
-        emit_object(made, level_named(target), object, !sanitizer.empty());
+        emit_object(made, level_named(target), object, !sanitizer.empty(), assembles ? &*assembles : nullptr);
         problem = kept.store(depends_on, object);
         if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
     }

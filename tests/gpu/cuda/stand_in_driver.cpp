@@ -2,6 +2,7 @@
 // a device in software (device/module.hpp). It does what the API promises about contexts, streams, memory, modules and
 // errors, refuses what the real one refuses, and writes down what it was asked to do, for tests that ask
 // (stand_in_driver.hpp). device/README.md has its environment variables.
+#include "device/image.hpp"
 #include "driver_state.hpp"
 
 #include <cstdio>
@@ -121,7 +122,7 @@ int cuModuleLoadData(void** loaded, const void* image) {
     const std::lock_guard lock(its().guard);
     if (const int code = its().enter("cuModuleLoadData")) return code;
     try {
-        const std::string text = static_cast<const char*>(image);
+        const std::string text = ptx::text_of_image(image);
         its().modules.push_back({stack().back(), ptx::module(its().rewriting ? its().rewriting(text) : text, card())});
     } catch (const std::exception& wrong) {
         its().problem = wrong.what();
