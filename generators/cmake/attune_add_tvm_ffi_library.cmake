@@ -53,6 +53,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC(${short}, attune::tvm_ffi_functions::text_of<$
 @functions@")
     attune_add_shared(${name} ${arg_KERNELS} "${folder}" "__tvm_ffi_*;" ${graphs})
     target_sources(${name} PRIVATE "${folder}/${name}.cpp")
+    set_source_files_properties("${folder}/${name}.cpp" PROPERTIES COMPILE_OPTIONS -Wno-unused-parameter)  # of TVM-FFI's macros, as clang++ has it
     get_property(doors GLOBAL PROPERTY ATTUNE_DOORS)
     target_include_directories(${name} PRIVATE "${doors}/tvm_ffi")
     # TVM-FFI's own copy of DLPack's header comes first: it may be newer than the system's.
