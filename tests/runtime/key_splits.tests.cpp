@@ -29,8 +29,8 @@ int run_tasks(void** arguments) {
 }
 
 const attune::parallel_for notes_threads = [](int count, int threads, const std::function<void(int)>& task) {
-    last.threads = threads;
     for (int i = 0; i < count; ++i) task(i);
+    last.threads = threads;  // last: the tasks may be kernels, which note theirs
 };
 
 /// Four heads over two key heads, blocks of 32 keys, 16 splits at most.
