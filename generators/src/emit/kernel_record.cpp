@@ -46,7 +46,8 @@ attune::kernel kernel_record(const listed_kernel& made) {
     const plan& core = facts->core;
     const kernel_bytes& bytes = planned.bytes;
     const product_tile tile = product_tile_of(made.request);
-    const auto seen = std::holds_alternative<decode_plan>(planned.body) ? visible_keys(*facts) : std::nullopt;
+    std::optional<seen_keys> seen;
+    if (std::holds_alternative<decode_plan>(planned.body)) seen = visible_keys(*facts);
     const bool has_products = !planned.before.empty() || !planned.after.empty();
     return {.symbol = nullptr,
             .target = nullptr,
