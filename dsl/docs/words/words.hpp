@@ -202,8 +202,8 @@ inline constexpr auto merged = whole(
     merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores))).out);
 
 // # Stores
-// `store(element, value)` `new_kv_idx`: what a call writes to an input before it reads it, where a third argument holds
-// if there is one; the place of a query's own key
+// `store(element, value)` `new_kv_idx`: what a call writes to an input before it reads it, and where: a third argument
+// is the condition on which it does; the place of a query's own key
 inline constexpr auto new_keys = input<"new_keys", f32>(batch, key_head, query, depth);
 inline constexpr auto stepped = whole(outputs(store(k(b, h, new_kv_idx, d_idx), new_keys(b, h, q_idx, d_idx)),
                                               out = softmax(mask(scores, causal_bottom_right)) * v));

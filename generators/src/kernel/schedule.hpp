@@ -11,7 +11,7 @@
 namespace attune::generators::inline kernel {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
-/// are six ways to cut, each with fields of its own.
+/// are seven ways to cut, each with fields of its own.
 
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_tile x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the
