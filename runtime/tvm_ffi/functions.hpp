@@ -41,7 +41,10 @@ constexpr form form_of(const input_declaration& input) {
 template <const auto& Graph>
 inline constexpr auto parameters = [] {
     constexpr const graph_ir& graph = dsl::ir_of<Graph>;
-    std::array<parameter, graph.inputs.size() + 2 + graph.outputs.size()> list{};
+    // A formula may have an input of this name.
+    constexpr bool packs = std::ranges::find(graph.inputs, std::string_view(dsl::cu_seqlens_q_input::label),
+                                             &input_declaration::name) == graph.inputs.end();
+    std::array<parameter, graph.inputs.size() + 1 + packs + graph.outputs.size()> list{};
     std::size_t count = 0;
     const auto place = [](std::string_view name) {
         return std::find(std::begin(first), std::end(first), name) - std::begin(first);
@@ -50,7 +53,7 @@ inline constexpr auto parameters = [] {
         for (const input_declaration& input : graph.inputs)
             if (place(input.name) == each) list[count++] = {input.name, form_of(input), &input};
     list[count++] = {dsl::kv_lengths_input::label, form::optional_tensor};
-    list[count++] = {dsl::cu_seqlens_q_input::label, form::optional_tensor};
+    if (packs) list[count++] = {dsl::cu_seqlens_q_input::label, form::optional_tensor};
     for (const output_declaration& output : graph.outputs) list[count++] = {output.name, form::output};
     return list;
 }();
@@ -81,7 +84,8 @@ template <> struct type_of<form::boolean> {
 
 /// DLPack allows null strides, which TensorView of TVM-FFI does not.
 inline attune_argument argument(const char* name, const DLTensor* given) {
-    if (given->device.device_type != kDLCPU)
+    const auto type = given->device.device_type;
+    if (type != kDLCPU && type != kDLCUDAHost && type != kDLROCMHost)
         TVM_FFI_THROW(ValueError) << "attune: expected " << name
                                   << " on the CPU, got a tensor of another device; try a copy of it on the CPU";
     DLManagedTensor seen{};
@@ -145,7 +149,8 @@ template <const auto& Graph> const std::string& text_of(std::string_view name) {
             if (each.is == form::output)
                 lines += "an output, written";
             else if (optional)
-                lines += "i32 (batch), where it is passed";
+                (lines += each.name == dsl::cu_seqlens_q_input::label ? "i32 (batch + 1)" : "i32 (batch)") +=
+                    ", where it is passed";
             else {
                 const bool any = each.declared->element == element_type::any;
                 lines += any ? "f32, bf16 or f16, as compiled" : name_of(each.declared->element);

@@ -183,6 +183,14 @@ inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 inline constexpr auto with_sum = outputs(out = plain, lse = log_sum_exp(q * t(k) * rsqrt(depth)));
 inline constexpr auto plain_gradient = gradient(with_sum);
 inline constexpr auto triangle = weights(causal);
+/// Keys in pages, and keys whose channels lie in pages of their own.
+inline constexpr auto pages = input<"pages", bf16>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto page_of = input<"page_of", i32>(depth);
+inline constexpr auto in_pages = [](auto page) {
+    return softmax(q * t(keys(pages(page, h, kv_idx % 16, d_idx), key_length))) * v;
+};
+inline constexpr auto paged = in_pages(kv_idx / 16);
+inline constexpr auto scattered = in_pages(page_of(d_idx));
 inline constexpr auto near = weights(causal && window(1024, 0));
 inline constexpr auto far = weights(causal && window(1025, 0));
 inline constexpr auto told = weights(window(width, width));
@@ -268,12 +276,16 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
     };
     request.finite = false;
     CHECK_NOTHROW(check(request));
-    CHECK_FALSE(marks_tasks(request));  // no pair is masked
+    CHECK(marks_tasks(request));  // keys behind the last one have weight 0, too
     request.facts = facts_of(ir_of<triangle>);
     CHECK_NOTHROW(check(request));
     CHECK(marks_tasks(request));
     request.finite = true;
     CHECK_FALSE(marks_tasks(request));
+    request.facts = facts_of(ir_of<paged>);
+    CHECK_NOTHROW(check(request));
+    request.facts = facts_of(ir_of<scattered>), refused("queries, keys and values are not all rows of tensors");
+    request.facts = facts_of(ir_of<triangle>);
     request.types = element_types_from("f32"), refused("q, k and v are not all bf16");
     request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");
 }

@@ -177,6 +177,18 @@ TEST_CASE("packed queries are one call for each sequence, chosen rows and stores
     }
     CHECK(stored["pages"].values == std::vector<double>(after.begin(), after.end()));
     CHECK(stored["out"].shape == std::vector<std::int64_t>{1, 1, 3, 4});
+
+    // Both read page 1, to which the second stores: all stores come before all reads.
+    const std::vector<std::int32_t> shared{1, 2, 1, 3};
+    const auto of_both =
+        reference::evaluate<step>(q = tensor(rows.data(), {1, 1, 3, 4}), k_new = tensor(added.data(), {1, 1, 3, 4}),
+                                  pages = tensor(memory.data(), {4, 1, 4, 4}), table = tensor(shared.data(), {2, 2}),
+                                  kv_lengths = tensor(in_use.data(), {2}), cu_seqlens_q = tensor(two.data(), {3}));
+    const auto of_first =
+        reference::evaluate<step>(q = tensor(rows.data(), {1, 1, 1, 4}), k_new = tensor(added.data(), {1, 1, 1, 4}),
+                                  pages = tensor(after.data(), {4, 1, 4, 4}), table = tensor(shared.data(), {1, 2}),
+                                  kv_lengths = tensor(in_use.data(), {1}));
+    for (std::size_t c = 0; c < 4; ++c) CHECK(of_both["out"].values[c] == of_first["out"].values[c]);
 }
 
 TEST_CASE("what a call refuses is refused with the same sentence") {

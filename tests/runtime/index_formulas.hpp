@@ -79,6 +79,9 @@ inline constexpr auto stored_where_placed =
 inline constexpr auto stored_or_read =  // the place is read elsewhere, too
     outputs(store(k(b, h, place_of(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), place_of(b, q_idx) >= 0),
             out = softmax(queries(q(b, h, q_idx, d_idx) + k(b, h, place_of(b, q_idx), d_idx)) * t(k)) * v);
+inline constexpr auto stored_twice =
+    outputs(store(k(b, h, place_of(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx), place_of(b, q_idx) >= 0),
+            store(k(b, h, place_of(b, q_idx), d_idx), k_new(b, h, q_idx, d_idx) * 2), out = softmax(q * t(k)) * v);
 inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
                                        out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 

@@ -55,6 +55,11 @@ TEST_CASE("a store's place is looked at where the store's condition holds") {
         StartsWith("attune: expected place_of from 0 to 6, an index along key of k, got 7 at (batch 2, query 1)"));
     c.how.checked = true;
     CHECK_THAT(c.made<formulas::stored_where_placed>(), StartsWith("attune: expected place_of from 0 to 6"));
+    // A second store of the same element has no condition.
+    c.how.checked = false, places[5] = -5;
+    CHECK(c.made<formulas::stored_where_placed>() == "");
+    CHECK_THAT(c.made<formulas::stored_twice>(),
+               StartsWith("attune: expected place_of from 0 to 6, an index along key of k, got -1"));
 }
 
 TEST_CASE("a tensor of what is precomputed has less than 2^29 elements") {

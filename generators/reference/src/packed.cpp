@@ -1,5 +1,6 @@
 #include "packed.hpp"
 
+#include "stores.hpp"
 #include "view.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
@@ -37,7 +38,7 @@ axes_of_sequences axes_of_result(const graph_ir& graph, const output_declaration
 }
 
 struct sequence {
-    std::int64_t number, first_query, queries, sequences;
+    std::int64_t number, first_query, queries, sequences, all_queries;
 };
 
 tensor cut(const tensor& t, std::span<const std::int64_t> first, std::span<const std::int64_t> extents) {
@@ -49,10 +50,11 @@ tensor cut(const tensor& t, std::span<const std::int64_t> first, std::span<const
 }
 
 /// The part of a tensor that a sequence reads. An input that is not of the call's element type, or has no queries,
-/// broadcasts along an extent of 1.
+/// broadcasts along an extent of 1; in a call of one token that extent is the token, as the runtime has it.
 tensor part_of(const tensor& t, const axes_of_sequences& axes, bool broadcasts, const sequence& of) {
     std::vector<std::int64_t> first(t.shape().size()), extents(t.shape().begin(), t.shape().end());
-    if (axes.query >= 0 && !(broadcasts && t.extent(axes.query) == 1)) {
+    const bool is_one_token = of.all_queries == 1 && (axes.batch < 0 || t.extent(axes.batch) == 1);
+    if (axes.query >= 0 && (!broadcasts || t.extent(axes.query) != 1 || is_one_token)) {
         const auto query = static_cast<std::size_t>(axes.query);
         first[query] = of.first_query, extents[query] = of.queries;
     } else if (axes.batch >= 0 && t.extent(axes.batch) == of.sequences) {
@@ -111,6 +113,14 @@ public:
         });
     }
 
+    /// What a sequence stores is there before any sequence reads.
+    void store(const sequence& of) {
+        const std::vector<argument> arguments = arguments_of(of);
+        results part;
+        part.stored = stored_copies(graph_, arguments, how_).contents();
+        keep_stores(part, of);
+    }
+
     void add(const sequence& of) {
         std::vector<std::int64_t> rows;
         for (const std::int64_t row : how_.rows)
@@ -121,7 +131,6 @@ public:
         if (has_none && of.queries > 0) how.rows = {0};  // an empty list stands for all
         results part = evaluate(graph_, arguments_of(of), how);
         if (has_none) part = without_rows(std::move(part));
-        keep_stores(part, of);
         for (const std::int64_t row : part.rows) all_.rows.push_back(of.first_query + row);
         if (all_.outputs.empty()) {
             all_.outputs = std::move(part.outputs);
@@ -234,7 +243,12 @@ results evaluate_packed(const graph_ir& graph, std::span<const argument> argumen
             throw std::invalid_argument("reference: query " + std::to_string(row) + " of " +
                                         std::to_string(start(sequences)));
     packed_evaluation all(graph, arguments, how);
-    for (std::int64_t b = 0; b < sequences; ++b) all.add({b, start(b), start(b + 1) - start(b), sequences});
+    const auto sequence_of = [&](std::int64_t b) {
+        return sequence{b, start(b), start(b + 1) - start(b), sequences, start(sequences)};
+    };
+    if (!graph.stores.empty())
+        for (std::int64_t b = 0; b < sequences; ++b) all.store(sequence_of(b));
+    for (std::int64_t b = 0; b < sequences; ++b) all.add(sequence_of(b));
     return all.take();
 }
 

@@ -52,8 +52,7 @@ void evaluation::advance(std::int16_t recurrence, running_state& to) {
         };
         double of_kept = 0, of_before = 0;
         for (std::size_t d = 0; d < key.size(); ++d) {
-            // A decay of 0 forgets whatever there was.
-            const double kept = decay[d] == 0 ? 0 : decay[d] * element(to.before, d);
+            const double kept = decay[d] * element(to.before, d);
             element(to.after, d) = kept;
             of_kept += read[d] * kept;
             if (of.has_second_pair()) of_before += second_read[d] * element(to.before, d);

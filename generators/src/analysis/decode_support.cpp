@@ -48,7 +48,13 @@ int load_of_rows(const graph_ir& graph, int tensor) {
     if (element.op != operation::load || graph.nodes[element.arguments[0]].op != operation::input) return -1;
     const input_declaration& input = graph.inputs[graph.nodes[element.arguments[0]].input];
     const bool along_channels = graph.nodes[element.arguments[input.rank]].op == operation::d_idx;
-    return has_dense_rows(input) && along_channels ? load : -1;
+    if (!has_dense_rows(input) || !along_channels) return -1;
+    // A row lies in one piece where no other index differs with the channel.
+    const std::vector<bool> made =
+        under(graph, {element.arguments.begin() + 1, element.arguments.begin() + input.rank});
+    for (std::size_t n = 0; n < made.size(); ++n)
+        if (made[n] && graph.nodes[n].op == operation::d_idx) return -1;
+    return load;
 }
 
 int input_of_rows(const graph_ir& graph, int tensor) {

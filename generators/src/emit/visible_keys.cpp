@@ -56,6 +56,10 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
     };
     if (visible.what == formula::is::any) return keys_of_alternatives(visible, always_true(), graph, depends);
     if (visible.what != formula::is::all) return {};
+    std::size_t cases = 1;
+    for (const formula& each : visible.parts)
+        if (each.what == formula::is::any) cases *= std::max<std::size_t>(each.parts.size(), 1);
+    constexpr std::size_t most_cases = 16;  // of more, alternatives are looked at one part at a time
     for (const formula& each : visible.parts) {
         if (each.what != formula::is::any) {
             bound(visible_keys_of(each, graph, depends));
@@ -63,7 +67,7 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
         }
         formula rest = always_true();
         for (const formula& other : visible.parts)
-            if (&other != &each) rest = rest && other;
+            if (&other != &each && (cases <= most_cases || other.what != formula::is::any)) rest = rest && other;
         bound(keys_of_alternatives(each, rest, graph, depends));
     }
     for (const formula& first : visible.parts)

@@ -108,8 +108,8 @@ std::vector<choice> choices_of_recurrence(const graph_ir& graph) {
                        "what the tokens of a chunk write depends on each other: a triangular system, solved by "
                        "forward substitution"});
     all.push_back({"decays",
-                   "no decay is divided by; a log decay of -infinity is a decay of 0, which forgets whatever the "
-                   "state holds"});
+                   "no decay is divided by; a log decay of -infinity is a decay of 0, which forgets a state "
+                   "that is finite"});
     all.push_back({"states", "f32; one in and one out may be the same memory; an empty sequence keeps its state"});
     return all;
 }

@@ -49,7 +49,7 @@ std::string no_tensor_cores_because(const kernel_request& request) {
     return {};
 }
 
-bool marks_tasks(const kernel_request& request) { return !request.finite && request.facts->hides != masking::none; }
+bool marks_tasks(const kernel_request& request) { return !request.finite; }
 
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     const int widest = std::max(request.depths.depth, request.depths.value_depth);

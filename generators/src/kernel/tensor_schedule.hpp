@@ -9,8 +9,8 @@ namespace attune::generators::inline kernel {
 /// request, all but its schedule counts.
 std::string no_tensor_cores_because(const kernel_request& request);
 
-/// Whether a task that such a kernel spoils is made again: the weight 0 of a masked pair makes NaN of a value that is
-/// not finite.
+/// Whether a task that such a kernel spoils is made again: the weight 0 of a pair that is hidden, or behind the last
+/// key, makes NaN of a value that is not finite. No formula is free of such pairs: a last block repeats the last key.
 bool marks_tasks(const kernel_request& request);
 
 /// What is used where nothing better was measured.

@@ -136,15 +136,21 @@ def evaluated(variant: c_void_p, arguments: Any, count: int) -> dict[str, Any]:
     if path is None:
         raise Error(f"attune: expected libattune_reference.so in {here}/lib, got none; try an installed package of attune")
     made: dict[str, Any] = {}
+    failed: list[BaseException] = []  # ctypes would print what a callback raises, and go on
 
     def receive(_: Any, name: bytes, rank: int, shape: Any, values: Any) -> None:
-        extents = tuple(shape[:rank])
-        size = int(numpy.prod(extents))
-        made[name.decode()] = (numpy.ctypeslib.as_array(values, (size,)) if size else numpy.empty(0)).reshape(extents).copy()
+        try:
+            extents = tuple(shape[:rank])
+            size = int(numpy.prod(extents))
+            made[name.decode()] = (numpy.ctypeslib.as_array(values, (size,)) if size else numpy.empty(0)).reshape(extents).copy()
+        except BaseException as why:
+            failed.append(why)
 
     function, said = ctypes.CDLL(str(path)).attune_reference_evaluate, ctypes.create_string_buffer(2048)
     function.argtypes = (c_void_p, c_void_p, c_size_t, _RECEIVE, c_void_p, c_char_p, c_size_t)
     status = function(variant, ctypes.addressof(arguments), count, _RECEIVE(receive), None, said, len(said))
     if status:
         raise MemoryError(said.value.decode()) if status == NO_MEMORY else Error(said.value.decode())
+    if failed:
+        raise failed[0]
     return made

@@ -257,17 +257,19 @@ private:
 
 }  // namespace
 
+/// One store of an element, whose value nothing else reads: equal nodes of a graph are one.
 void guard_by_store(const graph_ir& graph, index_use& use) {
-    for (const store_declaration& each : graph.stores) {
-        if (each.element != use.load) continue;
-        const stored_value written = value_of(graph.nodes, each);
-        const auto readers = std::ranges::count_if(graph.nodes, [&](const instruction& n) {
+    const auto readers = [&](int node) {
+        return std::ranges::count_if(graph.nodes, [&](const instruction& n) {
             const auto end = n.arguments.begin() + n.argument_count;
-            return std::find(n.arguments.begin(), end, use.load) != end;
+            return std::find(n.arguments.begin(), end, node) != end;
         });
-        if (written.has_condition() && readers == 1) use.guards[use.guard_count++] = {written.condition, true};
-        return;
-    }
+    };
+    if (std::ranges::count(graph.stores, use.load, &store_declaration::element) != 1) return;
+    const auto& store = *std::ranges::find(graph.stores, use.load, &store_declaration::element);
+    const stored_value written = value_of(graph.nodes, store);
+    if (written.has_condition() && readers(use.load) == 1 && readers(store.value) == 0)
+        use.guards[use.guard_count++] = {written.condition, true};
 }
 
 void look_at(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies) {

@@ -23,12 +23,6 @@ std::string shown_with_strides(std::string_view name, const tensor& t) {
 }
 
 /// The steps along axes of one element lead nowhere, and none does in an empty tensor.
-bool has_equal_steps(const tensor& one, const tensor& other) {
-    for (int axis = 0; axis < one.rank() && !one.empty(); ++axis)
-        if (one.extent(axis) > 1 && one.stride(axis) != other.stride(axis)) return false;
-    return true;
-}
-
 bool is_written(const graph_ir& graph, std::string_view name) {
     const auto input = std::ranges::find(graph.inputs, name, &input_declaration::name);
     if (input == graph.inputs.end()) return std::ranges::count(graph.outputs, name, &output_declaration::name) > 0;
@@ -40,7 +34,8 @@ void check_alike(const graph_ir& graph, const named_argument& bound, const tenso
     if (other.type() != t.type() || !std::ranges::equal(other.shape(), t.shape()) || !has_equal_steps(t, other))
         fail(say("a tensor like the one that the call was prepared with, ", shown_with_strides(bound.name, t)),
              shown_with_strides(bound.name, other), "preparing a call for each shape");
-    if (other.where() != t.where() || other.device() != t.device())
+    const auto is_named = [](const tensor& each) { return each.device() != tensor::any_device; };
+    if (other.where() != t.where() || (is_named(t) && is_named(other) && other.device() != t.device()))
         fail(say(bound.name, " in the memory that the call was prepared with"), "memory of another device",
              "preparing a call for each device");
     if (other.read_only() && is_written(graph, bound.name))

@@ -149,6 +149,12 @@ std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element)
 
 std::string shown(std::string_view name, const tensor& t) { return say(name, ": ", t.description()); }
 
+bool has_equal_steps(const tensor& one, const tensor& other) {
+    for (int axis = 0; axis < one.rank() && !one.empty(); ++axis)
+        if (one.extent(axis) > 1 && one.stride(axis) != other.stride(axis)) return false;
+    return true;
+}
+
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost) {
     const int rank = static_cast<int>(axes.size());
     if (t.rank() != rank)

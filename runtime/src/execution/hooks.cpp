@@ -48,6 +48,7 @@ struct call_context {
     }
     /// There is no way for an exception through a kernel: it waits for the kernel's end.
     int pause() noexcept {
+        if (thrown) return halide_error_code_generic_error;  // by a task of another kernel of the call
         try {
             if (*how.between_tasks) (*how.between_tasks)();
             return 0;

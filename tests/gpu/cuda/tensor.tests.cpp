@@ -142,6 +142,10 @@ TEST_CASE("what is not finite comes out of the rows that see it and of no other,
     check_all.operator()<tensor::last>();
     check_all.operator()<tensor::ends>();
     check_all.operator()<tensor::dropped>();
+    check_all.operator()<tensor::chosen>();
+    // Behind the last key its value is repeated, with weight 0.
+    check<tensor::full>(two_sequences, element_type::bf16, {}, {{"v", of_key(256), infinity}});
+    check<tensor::full>(two_sequences, element_type::bf16, {0, 251}, {{"v", of_key(250), infinity}});
 }
 
 TEST_CASE("a task is made again where its sums are not finite, and nowhere else") {

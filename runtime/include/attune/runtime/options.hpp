@@ -8,7 +8,7 @@ namespace attune {
 
 /// How one call runs; passed anywhere among its arguments: `run<G>(q = Q, ..., attune::options{.threads = 2})`.
 struct options {
-    int threads = 0;  ///< the most threads; 0: attune::threads()
+    int threads = 0;  ///< the most threads; 0: the workers of the team that makes the call, else attune::threads()
     std::string_view
         target{};  ///< the ISA level; empty: ATTUNE_TARGET, else the most demanding one that is linked and runs
     /// The bits of results then depend neither on the batch nor on the length of a cache's slots beyond kv_lengths.
@@ -20,8 +20,8 @@ struct options {
     /// such as a page table's, are checked in every call. For tests: it takes longer than the kernel. ATTUNE_CHECKED=1
     /// asks for it too, in programs whose calls have no options, such as operators of PyTorch.
     bool checked = false;
-    const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what
-                                         ///< set_parallel_for was given, else attune's threads
+    const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: the team
+                                         ///< that makes the call, else what set_parallel_for was given, else attune's
     /// The calling thread calls it after each task of the kernel that it does itself, so that what needs this thread
     /// gets on, such as messages. It lives until the call returns. What it throws ends the call, which throws it;
     /// outputs are undefined then.

@@ -123,8 +123,9 @@ template <const auto& Graph, class... Arguments> void run(const Arguments&... ar
 /// A prepared call: names are found, shapes, types and pointers are checked, and the kernel is chosen. Use it to make
 /// the same call many times, or to ask about exactly the call that is made. The tensors' memory, and what options point
 /// to, must outlive it. The contents of the tensors may change between calls; each call checks lengths, and indices
-/// such as a page table's. The environment is read when the call is prepared, except for the number of threads. Copies
-/// are the same call.
+/// such as a page table's. The environment is read when the call is prepared, except for the number of threads; a call
+/// that is bound anew (cu_seqlens_q, another number that says a place or a length, parts, a GPU) heeds what is set
+/// later, too. Copies are the same call.
 class prepared_call {
 public:
     explicit prepared_call(std::shared_ptr<const detail::prepared> what) : what_(std::move(what)) {}
