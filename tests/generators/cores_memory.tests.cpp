@@ -46,7 +46,7 @@ TEST_CASE("several softmaxes keep nothing of the size queries x keys", "[cores]"
         CHECK(many.workspace_bytes < 2 * few.workspace_bytes);  // 256 times as many pairs
         const explanation decoded = explained(*table, 1, some), over_more = explained(*table, 1, times * some);
         CHECK(over_more.scratch_bytes == decoded.scratch_bytes);
-        CHECK(over_more.workspace_bytes < 2 * decoded.workspace_bytes);
+        CHECK(over_more.workspace_bytes < 4 * decoded.workspace_bytes);  // 16 times the keys, in a few more splits
     }
 }
 
