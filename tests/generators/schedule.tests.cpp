@@ -183,14 +183,13 @@ inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 inline constexpr auto with_sum = outputs(out = plain, lse = log_sum_exp(q * t(k) * rsqrt(depth)));
 inline constexpr auto plain_gradient = gradient(with_sum);
 inline constexpr auto triangle = weights(causal);
-/// Keys in pages, and keys whose channels lie in pages of their own.
 inline constexpr auto pages = input<"pages", bf16>(axis<"page">, key_head, axis<"token">, depth);
 inline constexpr auto page_of = input<"page_of", i32>(depth);
 inline constexpr auto in_pages = [](auto page) {
     return softmax(q * t(keys(pages(page, h, kv_idx % 16, d_idx), key_length))) * v;
 };
 inline constexpr auto paged = in_pages(kv_idx / 16);
-inline constexpr auto scattered = in_pages(page_of(d_idx));
+inline constexpr auto scattered = in_pages(page_of(d_idx));  // channels lie in pages of their own
 inline constexpr auto near = weights(causal && window(1024, 0));
 inline constexpr auto far = weights(causal && window(1025, 0));
 inline constexpr auto told = weights(window(width, width));
