@@ -330,7 +330,7 @@ jax_for_tests() {
     build/jax/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/python/jax.txt </dev/null || fail "pip could not install it."
 }
 
-# TVM-FFI, for ./tests/run full:tvm_ffi, likewise (tests/python/tvm_ffi.txt).
+# TVM-FFI, for python.tvm_ffi, which CI runs, and ./tests/run full:tvm_ffi, likewise (tests/python/tvm_ffi.txt).
 tvm_ffi_for_tests() {
     build/tvm_ffi/bin/python -c 'import tvm_ffi, numpy' 2>/dev/null && return 0
     make_venv
