@@ -2,7 +2,7 @@
 
 #include "base/about.hpp"
 #include "base/formatting.hpp"
-#include "inspect/plan_text.hpp"
+#include "inspect/kernel_name.hpp"
 #include "lower.hpp"
 
 #include <nlohmann/json.hpp>
@@ -71,13 +71,8 @@ std::string loops_json(std::span<const listed_kernel> kernels) {
     for (const listed_kernel& kernel : kernels) {
         json loops = json::array();
         for (const line& each : loops_of(kernel)) loops.push_back({{"depth", each.depth}, {"text", each.text}});
-        all.push_back({{"variant", kernel.of->name},
-                       {"types", symbol_part(kernel.request.types)},
-                       {"depth", kernel.request.depths.depth},
-                       {"value_depth", kernel.request.depths.value_depth},
-                       {"target", kernel.request.target->name},
-                       {"purpose", purpose_of(kernel.request.schedule)},
-                       {"loops", loops}});
+        json& object = all.emplace_back(named_object(kernel));
+        object["loops"] = std::move(loops);
     }
     return all.dump(2) + "\n";
 }

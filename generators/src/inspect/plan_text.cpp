@@ -2,6 +2,7 @@
 
 #include "base/about.hpp"
 #include "base/formatting.hpp"
+#include "inspect/kernel_name.hpp"
 #include "inspect/node_text.hpp"
 #include "plans/kernel_plan.hpp"
 
@@ -204,9 +205,7 @@ json json_of(const listed_kernel& kernel) {
     const kernel_request& request = kernel.request;
     const kernel_plan plan = about(kernel.of->name, [&] { return plan_kernel(request); });
     const graph_ir& graph = request.graph();
-    json object{{"variant", kernel.of->name},     {"types", symbol_part(request.types)},
-                {"depth", request.depths.depth},  {"value_depth", request.depths.value_depth},
-                {"target", request.target->name}, {"purpose", purpose_of(request.schedule)}};
+    json object = named_object(kernel);
     object.update(std::visit([&](const auto& body) { return json_of_body(body, graph); }, plan.body));
     json pairs = json::array(), outputs = json::array(), passes = json::array();
     for (const pair_outputs& each : plan.pairs)
@@ -345,12 +344,6 @@ std::string text_of_plan(const json& plan) {
 }
 
 }  // namespace
-
-std::string heading_of(const listed_kernel& kernel) {
-    const kernel_request& request = kernel.request;
-    return fmt::format("{} {} {}x{} {} {}\n", kernel.of->name, symbol_part(request.types), request.depths.depth,
-                       request.depths.value_depth, request.target->name, purpose_of(request.schedule));
-}
 
 std::string plan_text(const listed_kernel& kernel) { return heading_of(kernel) + text_of_plan(json_of(kernel)); }
 

@@ -6,9 +6,6 @@
 
 namespace attune::generators::inline inspect {
 
-/// The line that says which kernel: graph, types, depths, level and purpose.
-std::string heading_of(const listed_kernel& kernel);
-
 /// What was decided of a kernel, for people: a heading, and a line for each part of its plan.
 std::string plan_text(const listed_kernel& kernel);
 
