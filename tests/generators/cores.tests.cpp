@@ -127,8 +127,7 @@ private:
         for (const input_declaration& input : of_.ir.inputs)
             if (input.element == element_type::any) call.convert(input.name, type_);
         for (const output_declaration& output : of_.ir.outputs)
-            if (of_.ir.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
-                call.convert(output.name, type_);
+            if (of_.ir.nodes[output.node].kind == kind::output) call.convert(output.name, type_);
     }
 
     const graph& of_;

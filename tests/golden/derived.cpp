@@ -118,7 +118,7 @@ std::vector<std::int64_t> reached_of(const support::tensor_file& file, const rec
                 return at == file.params.end() ? 0 : static_cast<std::int64_t>(at->second);
             }
             if (n.op == operation::extent) {
-                const std::int16_t input = g->graph.nodes[static_cast<std::size_t>(n.arguments[0])].input;
+                const std::int16_t input = g->graph.nodes[n.arguments[0]].input;
                 if (input < 0) return 1;
                 const input_declaration& d = g->graph.inputs[static_cast<std::size_t>(input)];
                 const auto* t = file.find(d.name);

@@ -94,7 +94,7 @@ void add_in_bf16(const std::filesystem::path& path, const graph_step& step, std:
     for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
         const reference::array& output = expected.outputs[i];
         const auto declared = std::ranges::find(step.graph.outputs, output.name, &output_declaration::name);
-        if (step.graph.nodes[static_cast<std::size_t>(declared->node)].kind == kind::output) {
+        if (step.graph.nodes[declared->node].kind == kind::output) {
             narrow[i].resize(output.values.size());
             arguments.push_back({.name = declared->name, .view = tensor(narrow[i].data(), output.shape)});
         } else {

@@ -166,8 +166,7 @@ reference::results golden_run::by_reference(const graph_ir& graph) const {
          graph.outputs) {  // of values that no input has; in a file of inputs alone they have those of q
         const support::file_tensor* like =
             file_.find(output.name) != nullptr ? file_.find(output.name) : file_.find("q");
-        if (like != nullptr && graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
-            how.value_depth = like->shape.at(3);
+        if (like != nullptr && graph.nodes[output.node].kind == kind::output) how.value_depth = like->shape.at(3);
     }
     return reference::evaluate(graph, arguments_of(graph, now_), how);
 }

@@ -128,12 +128,11 @@ TEST_CASE("bound indices are listed by name, extents by axis", "[language]") {
     STATIC_REQUIRE(list.indices[0] == "n");
     const auto* sum = std::find_if(list.nodes.data(), list.nodes.data() + list.nodes.size(),
                                    [](const instruction& i) { return i.op == operation::sum; });
-    CHECK(list.nodes[static_cast<std::size_t>(sum->arguments[0])].op == operation::bound);
-    const instruction& extent = list.nodes[static_cast<std::size_t>(sum->arguments[1])];
+    CHECK(list.nodes[sum->arguments[0]].op == operation::bound);
+    const instruction& extent = list.nodes[sum->arguments[1]];
     CHECK(extent.op == operation::extent);
     CHECK(extent.integer == 3);
-    CHECK(list.inputs[static_cast<std::size_t>(list.nodes[static_cast<std::size_t>(extent.arguments[0])].input)].name ==
-          "types");
+    CHECK(list.inputs[static_cast<std::size_t>(list.nodes[extent.arguments[0]].input)].name == "types");
 }
 
 TEST_CASE("the name of a bound index is no part of the computation, integers and reals of one value are",

@@ -49,8 +49,8 @@ namespace {
 template <const auto& Graph> attune::recurrence_arguments form_of() {
     return attune::form_of_recurrence(attune::dsl::ir_of<Graph>.nodes);
 }
-template <const auto& Graph> const attune::instruction& node(std::int16_t at) {
-    return attune::dsl::ir_of<Graph>.nodes[static_cast<std::size_t>(at)];
+template <const auto& Graph> const attune::instruction& node(attune::node_id at) {
+    return attune::dsl::ir_of<Graph>.nodes[at];
 }
 template <const auto& Graph> bool has_states_of_key_heads() {
     const auto& graph = attune::dsl::ir_of<Graph>;

@@ -270,7 +270,7 @@ public:
         int scores = -1, found = -1;
         bool negated = false;
         for (int at = 0; at < static_cast<int>(of.nodes.size()); ++at) {
-            const instruction& n = of.nodes[static_cast<std::size_t>(at)];
+            const instruction& n = of.nodes[at];
             if (n.op == operation::contract) scores = at;
             if (n.kind != kind::condition) continue;
             const std::string text = generators::text_of(of, at);
@@ -280,8 +280,8 @@ public:
         REQUIRE(scores >= 0);
         REQUIRE(found >= 0);
         if (negated) found = add(operation::logical_not, kind::condition, found);
-        output_.node = static_cast<std::int16_t>(
-            add(operation::log_sum_exp, kind::row, add(operation::mask, kind::scores, scores, found)));
+        output_.node =
+            node_at(add(operation::log_sum_exp, kind::row, add(operation::mask, kind::scores, scores, found)));
         prune();
         graph_.nodes = nodes_, graph_.outputs = {&output_, 1};
     }
@@ -290,29 +290,27 @@ public:
 
 private:
     template <class... At> int add(operation op, kind is, At... arguments) {
-        nodes_.push_back({.op = op,
-                          .kind = is,
-                          .argument_count = sizeof...(arguments),
-                          .arguments = {static_cast<std::int16_t>(arguments)...}});
+        nodes_.push_back(
+            {.op = op, .kind = is, .argument_count = sizeof...(arguments), .arguments = {node_at(arguments)...}});
         return static_cast<int>(nodes_.size()) - 1;
     }
 
     /// What the output is not made of.
     void prune() {
-        std::vector<std::int16_t> place(nodes_.size(), -1);
+        std::vector<int> place(nodes_.size(), -1);
         place.back() = 0;
-        const auto used = [&](std::int16_t at) -> std::int16_t& { return place[static_cast<std::size_t>(at)]; };
+        const auto used = [&](node_id at) -> int& { return place[static_cast<std::size_t>(at)]; };
         for (std::size_t at = nodes_.size(); at-- > 0;)
             for (std::size_t i = 0; place[at] == 0 && i < nodes_[at].argument_count; ++i)
                 used(nodes_[at].arguments[i]) = 0;
         std::vector<instruction> kept;
         for (std::size_t at = 0; at < nodes_.size(); ++at) {
             if (place[at] < 0) continue;
-            place[at] = static_cast<std::int16_t>(kept.size());
+            place[at] = static_cast<int>(kept.size());
             instruction& n = kept.emplace_back(nodes_[at]);
-            for (std::size_t i = 0; i < n.argument_count; ++i) n.arguments[i] = used(n.arguments[i]);
+            for (std::size_t i = 0; i < n.argument_count; ++i) n.arguments[i] = node_at(used(n.arguments[i]));
         }
-        output_.node = static_cast<std::int16_t>(kept.size() - 1);
+        output_.node = node_at(kept.size() - 1);
         nodes_ = std::move(kept);
     }
 

@@ -56,7 +56,7 @@ std::string store_text(const store_declaration& s) {
 
 /// By the normal form: what a step keeps, writes, erases and reads from before its decay.
 std::string recurrence_text(const recurrence_arguments& of) {
-    const auto of_row = [](std::int16_t n) { return fmt::format("queries({})", name_of_node(n)); };
+    const auto of_row = [](node_id n) { return fmt::format("queries({})", name_of_node(n)); };
     std::string text = fmt::format(
         "recurrence({}, [](auto S) {{ const auto kept = {} * S; return kept + t({}) * ({} - {} * ({} * kept))",
         name_of_node(of.initial), name_of_node(of.decay), of_row(of.key), name_of_node(of.value),

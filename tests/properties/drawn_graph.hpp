@@ -14,8 +14,6 @@ std::string_view lasting(const std::string& name);
 
 /// A graph that owns its list, so that it can be drawn and changed while a program runs. Names are literals.
 struct drawn_graph {
-    using node_id = std::int16_t;
-
     std::vector<instruction> nodes;
     std::vector<input_declaration> inputs;
     std::vector<output_declaration> outputs;

@@ -50,7 +50,7 @@ drawn_graph::node_id random_recurrence::add(operation op, kind is, std::initiali
     return add(n);
 }
 drawn_graph::node_id random_recurrence::of_two(operation op, node_id x, node_id y) {
-    const auto is_output = [&](node_id n) { return nodes[static_cast<std::size_t>(n)].kind == kind::output; };
+    const auto is_output = [&](node_id n) { return nodes[n].kind == kind::output; };
     return add(op, is_output(x) || is_output(y) ? kind::output : kind::real, {x, y});
 }
 

@@ -13,8 +13,6 @@ namespace attune::testing {
 /// return node positions.
 class ir_builder {
 public:
-    using node_id = std::int16_t;
-
     node_id add(operation op, kind is, std::initializer_list<node_id> arguments = {}) {
         instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
         std::size_t i = 0;

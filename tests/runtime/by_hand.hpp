@@ -15,8 +15,7 @@
 /// nobody compiled.
 namespace by_hand {
 
-using attune::axis_kind, attune::element_type, attune::instruction, attune::kind, attune::operation;
-using node_id = std::int16_t;
+using attune::axis_kind, attune::element_type, attune::instruction, attune::kind, attune::node_id, attune::operation;
 
 struct graph {
     std::vector<instruction> nodes;

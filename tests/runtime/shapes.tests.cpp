@@ -177,8 +177,7 @@ TEST_CASE("heads that no input has are those that a computed tensor states, or t
     CHECK_THAT(with(4, 3), StartsWith("attune: expected head extent 4 in lse, got lse: f32 (2, 3, 9)"));
     CHECK_THAT(with(-1, 3),
                StartsWith("attune: expected a number of heads from 0 to 2147483647 in queries(...), got -1"));
-    g.nodes[static_cast<std::size_t>(queries)].argument_count = g.nodes[static_cast<std::size_t>(keys)].argument_count =
-        2;
+    g.nodes[queries].argument_count = g.nodes[keys].argument_count = 2;
     CHECK(with(0, 3) == "");  // nothing states them: the output does
 }
 

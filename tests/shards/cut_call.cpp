@@ -41,7 +41,7 @@ const reference::argument* find(std::span<const reference::argument> arguments, 
 
 /// The output of the calls before the first: whatever lies in a sum that a log-sum-exp of -infinity stands beside.
 double at_first(const graph_ir& graph, const output_declaration& output) {
-    const auto node = [&](std::int16_t n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto node = [&](node_id n) -> const instruction& { return graph.nodes[n]; };
     const instruction& it = node(output.node);
     if (it.op == operation::log_sum_exp || it.op == operation::row_maximum) return -infinity;
     const instruction* weights = &node(it.arguments[0]);
@@ -86,18 +86,18 @@ bool make_shardable(drawn_graph& graph) {
     };
     graph.forget_unused();
     std::vector<output_declaration> kept;
-    const auto keep = [&](std::string_view name, std::int16_t node) {
+    const auto keep = [&](std::string_view name, node_id node) {
         if (std::ranges::find(kept, node, &output_declaration::node) == kept.end()) kept.push_back({name, node});
     };
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-        if (is_sum(graph.nodes[n])) keep(lasting("sum_" + std::to_string(n)), static_cast<std::int16_t>(n));
+        if (is_sum(graph.nodes[n])) keep(lasting("sum_" + std::to_string(n)), node_at(n));
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         if (graph.nodes[n].op != operation::softmax) continue;
         instruction lse = graph.nodes[n];
         lse.op = operation::log_sum_exp, lse.kind = kind::row;
         const auto same = std::ranges::find(graph.nodes, lse) - graph.nodes.begin();
         if (same == std::ssize(graph.nodes)) graph.nodes.push_back(lse);
-        keep(lasting("lse_" + std::to_string(n)), static_cast<std::int16_t>(same));
+        keep(lasting("lse_" + std::to_string(n)), node_at(same));
     }
     // A sum that another one is made of belongs to a layer before this one.
     graph.outputs = std::move(kept);

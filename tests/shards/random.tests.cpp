@@ -111,7 +111,7 @@ TEST_CASE("shards of gradients of random graphs, on random cuts, add up to the w
         std::vector<std::string_view> of;
         const bool is_shardable = make_shardable(graph) && attention_cores(graph.nodes).count() == 1;
         for (const output_declaration& each : graph.outputs)
-            if (graph.nodes[static_cast<std::size_t>(each.node)].op != operation::row_maximum) of.push_back(each.name);
+            if (graph.nodes[each.node].op != operation::row_maximum) of.push_back(each.name);
         const gradient_of_drawn gradient = is_shardable ? gradient_of(graph, of) : gradient_of_drawn{};
         if (gradient.whole.outputs.empty()) {
             ++none_left;

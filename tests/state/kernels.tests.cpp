@@ -81,7 +81,7 @@ std::vector<file_tensor> by_kernels(const graph_ir& graph, const tensor_file& in
                        states = std::max(k.shape[1], v.shape[1]);
     std::vector<file_tensor> made;
     for (const output_declaration& output : graph.outputs)
-        made.push_back(graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::last_state
+        made.push_back(graph.nodes[output.node].kind == kind::last_state
                            ? zeros(std::string(output.name), {q.shape[0], states, number("D"), number("Dv")})
                            : zeros(std::string(output.name), {q.shape[0], heads, q.shape[2], number("Dv")}));
     std::vector<detail::named_argument> arguments;

@@ -36,7 +36,7 @@ public:
         for (const output_declaration& output : graph_.outputs) {
             const argument* given = find(arguments_, output.name);
             if (given == nullptr) continue;
-            const std::vector<axis_kind> axes = axes_of(graph_.nodes[static_cast<std::size_t>(output.node)].kind);
+            const std::vector<axis_kind> axes = axes_of(graph_.nodes[output.node].kind);
             const auto at = std::ranges::find(axes, axis);
             if (at != axes.end()) return std::get<tensor>(given->value).extent(static_cast<int>(at - axes.begin()));
         }

@@ -29,8 +29,7 @@ public:
         for (const input_declaration& d : graph_.inputs)
             if (is_of_call_type(d) && d.name != "q" && d.name != "k" && d.name != "v") return type_of(d.name);
         for (const output_declaration& o : graph_.outputs)
-            if (graph_.nodes[static_cast<std::size_t>(o.node)].kind == kind::output && tensor_named(o.name) != nullptr)
-                return type_of(o.name);
+            if (graph_.nodes[o.node].kind == kind::output && tensor_named(o.name) != nullptr) return type_of(o.name);
         return element_type::f32;
     }
     /// As calls find a depth: by q, k and v, by an input of another extent than 1, which may broadcast, by an output.
@@ -47,7 +46,7 @@ public:
                 }
         for (const output_declaration& o : graph_.outputs) {
             const tensor* const t = tensor_named(o.name);
-            const std::vector<axis_kind> axes = axes_of(graph_.nodes[static_cast<std::size_t>(o.node)].kind);
+            const std::vector<axis_kind> axes = axes_of(graph_.nodes[o.node].kind);
             const auto at = std::ranges::find(axes, axis);
             if (t != nullptr && at != axes.end() && t->rank() == static_cast<int>(axes.size()))
                 return static_cast<int>(t->extent(static_cast<int>(at - axes.begin())));

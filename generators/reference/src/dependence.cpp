@@ -61,21 +61,19 @@ rule rule_of(const instruction& n) {
 
 }  // namespace
 
-std::vector<variables> dependences(const graph_ir& graph) {
-    std::vector<variables> of(graph.nodes.size());
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-        const instruction& n = graph.nodes[i];
-        variables& v = of[i];
-        for (std::size_t a = n.op == operation::load ? 1 : 0; a < n.argument_count; ++a)
-            v |= of[static_cast<std::size_t>(n.arguments[a])];
-        if (family_of(n.op) == family::sums)
-            v.reset(bound_variable(graph.nodes[static_cast<std::size_t>(n.arguments[0])]));
+node_map<variables> dependences(const graph_ir& graph) {
+    node_map<variables> all(graph.nodes.size());
+    fold(graph.nodes, all, [&](node_id, const instruction& n, const auto& of) {
+        variables v;
+        for (std::size_t a = n.op == operation::load ? 1 : 0; a < n.argument_count; ++a) v |= of[a];
+        if (family_of(n.op) == family::sums) v.reset(bound_variable(graph.nodes[n.arguments[0]]));
         if (n.kind == kind::precomputed) v.reset();
         const auto [adds, removes] = rule_of(n);
         v |= adds;
         v &= ~removes;
-    }
-    return of;
+        return v;
+    });
+    return all;
 }
 
 }  // namespace attune::reference

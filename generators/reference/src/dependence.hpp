@@ -21,7 +21,7 @@ using variables = std::bitset<64>;
 
 /// By position in graph_ir::nodes. An index that a node runs over itself, as a sum over its bound index, is not among
 /// them.
-std::vector<variables> dependences(const graph_ir& graph);
+node_map<variables> dependences(const graph_ir& graph);
 
 inline std::size_t bound_variable(const instruction& bound) {
     return first_bound_index + static_cast<std::size_t>(bound.integer);

@@ -64,7 +64,7 @@ evaluation::evaluation(const graph_ir& graph, std::span<const argument> argument
 /// Formed tensors may say the lengths and the number of heads, by formulas over what the arguments' shapes say.
 void evaluation::measure_formed() {
     std::optional<std::int64_t> queries, keys, heads;
-    const auto say = [this](std::optional<std::int64_t>& number, std::int16_t formula, const char* what) {
+    const auto say = [this](std::optional<std::int64_t>& number, node_id formula, const char* what) {
         const std::int64_t said = std::max<std::int64_t>(value(formula)->integer.at(0), 0);
         if (number && *number != said)
             refuse(std::string("two ") + what + ": " + std::to_string(*number) + " and " + std::to_string(said));
@@ -83,7 +83,7 @@ void evaluation::measure_formed() {
     bound_.size.queries = queries.value_or(bound_.size.queries);
     bound_.size.keys = keys.value_or(bound_.size.keys);
     if (heads) bound_.size.heads = bound_.size.key_heads = *heads;
-    kept_.assign(graph_.nodes.size(), {});
+    kept_ = node_map<kept>(graph_.nodes.size());
 }
 
 std::int64_t evaluation::keys_in_use(std::int64_t b) const {
@@ -104,24 +104,23 @@ void evaluation::go_to(std::int64_t b, std::int64_t h, std::int64_t q, channels 
     b_ = b, h_ = h, q_ = q, n_ = keys_in_use(b), channels_ = these;
 }
 
-evaluation::shared_column evaluation::tokens(std::int16_t i, std::int64_t b, std::int64_t q) {
+evaluation::shared_column evaluation::tokens(node_id i, std::int64_t b, std::int64_t q) {
     go_to(b, 0, q, {0, width_of(i)});
     return value(i);
 }
 
-evaluation::shared_column evaluation::value(std::int16_t i) {
-    const auto at = static_cast<std::size_t>(i);
+evaluation::shared_column evaluation::value(node_id i) {
     std::uint64_t newest = 0;
     for (std::size_t v = 0; v < stamps_.size(); ++v)
-        if (depends_[at][v]) newest = std::max(newest, stamps_[v]);
-    if (!kept_[at].is || kept_[at].when < newest) {
+        if (depends_[i][v]) newest = std::max(newest, stamps_[v]);
+    if (!kept_[i].is || kept_[i].when < newest) {
         auto computed = std::make_shared<const column>(compute(i));
-        kept_[at] = {clock_, std::move(computed)};
+        kept_[i] = {clock_, std::move(computed)};
     }
-    return kept_[at].is;
+    return kept_[i].is;
 }
 
-column evaluation::compute(std::int16_t i) {
+column evaluation::compute(node_id i) {
     const instruction& n = node(i);
     switch (family_of(n.op)) {
         case family::terminal: return terminal(n);
@@ -277,7 +276,7 @@ column evaluation::statistic(const instruction& n) {
     return one(n.op == operation::row_maximum ? largest(from->real) : sum_of_weights(from->real));
 }
 
-std::vector<double> evaluation::query(std::int16_t tensor) {
+std::vector<double> evaluation::query(node_id tensor) {
     const bool formed = node(tensor).op == operation::queries;
     const std::int64_t depth = formed ? known_depth(size().depth, "q and k") : tensor_of(tensor).extents[3];
     std::vector<double> channels(static_cast<std::size_t>(depth));
@@ -293,7 +292,7 @@ std::vector<double> evaluation::query(std::int16_t tensor) {
     return channels;
 }
 
-const std::vector<double>& evaluation::panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth) {
+const std::vector<double>& evaluation::panel_of(node_id user, node_id tensor, std::int64_t depth) {
     const bool formed = node(tensor).op != operation::input;
     const std::int64_t head = formed ? h_ : key_head();
     panel& cached = panels_[user];
@@ -314,7 +313,7 @@ const std::vector<double>& evaluation::panel_of(std::int16_t user, std::int16_t 
     return cached.values;
 }
 
-column evaluation::contract(std::int16_t i) {
+column evaluation::contract(node_id i) {
     const std::vector<double> channels = query(node(i).arguments[0]);
     const std::vector<double>& keys =
         panel_of(i, node(node(i).arguments[1]).arguments[0], static_cast<std::int64_t>(channels.size()));
@@ -325,8 +324,8 @@ column evaluation::contract(std::int16_t i) {
     return to;
 }
 
-column evaluation::weighted_sum(std::int16_t i) {
-    const std::int16_t tensor = node(i).arguments[1];
+column evaluation::weighted_sum(node_id i) {
+    const node_id tensor = node(i).arguments[1];
     const bool formed = node(tensor).op == operation::values;
     const std::int64_t depth = formed ? known_depth(size().value_depth, "the values") : tensor_of(tensor).extents[3];
     const shared_column weights = value(node(i).arguments[0]);

@@ -34,25 +34,25 @@ public:
     /// Goes to another row; d_idx runs over the channels of the values.
     void go_to(std::int64_t b, std::int64_t h, std::int64_t q) { go_to(b, h, q, {0, size().value_depth}); }
     /// Channels of tokens.
-    std::int64_t width_of(std::int16_t tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
+    std::int64_t width_of(node_id tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
     /// The tokens of a batch element at a position, which have no head.
-    shared_column tokens(std::int16_t i, std::int64_t b, std::int64_t q);
+    shared_column tokens(node_id i, std::int64_t b, std::int64_t q);
     /// The extents and the numbers of what is precomputed.
-    std::pair<std::vector<std::int64_t>, std::vector<double>> precomputed_whole(std::int16_t i) {
+    std::pair<std::vector<std::int64_t>, std::vector<double>> precomputed_whole(node_id i) {
         const whole& all = made_whole(i);
         return {all.extents, all.values};
     }
 
     /// Tokens at every position of their own length.
-    std::pair<std::vector<std::int64_t>, std::vector<double>> tokens_whole(std::int16_t i) {
+    std::pair<std::vector<std::int64_t>, std::vector<double>> tokens_whole(node_id i) {
         const whole& all = made_whole(i);
         return {all.extents, all.values};
     }
     /// Every state of a recurrence (batch, head, query, depth, value depth), those before it of earlier(...), or the
     /// last ones, without queries.
-    std::pair<std::vector<std::int64_t>, std::vector<double>> states_whole(std::int16_t i);
+    std::pair<std::vector<std::int64_t>, std::vector<double>> states_whole(node_id i);
 
-    shared_column value(std::int16_t node);
+    shared_column value(node_id node);
 
     /// How long an axis of an input is: of one that broadcasts, the call's.
     std::int64_t extent_of(std::int16_t input, std::size_t axis) const;
@@ -65,7 +65,7 @@ public:
     void apply(const store_declaration& store, std::byte* to);
 
     /// Runs `body` for each value of a bound index, a node, below an extent, a node.
-    template <class Body> void for_each(std::int16_t index, std::int16_t extent, Body body) {
+    template <class Body> void for_each(node_id index, node_id extent, Body body) {
         const std::size_t variable = first_bound_index + static_cast<std::size_t>(node(index).integer);
         const std::int32_t count = value(extent)->integer.at(0);
         const std::int64_t outer = bound_indices_[variable];
@@ -101,8 +101,8 @@ private:
         std::vector<double> values;
     };
 
-    const instruction& node(std::int16_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
-    const view& tensor_of(std::int16_t i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
+    const instruction& node(node_id i) const { return graph_.nodes[i]; }
+    const view& tensor_of(node_id i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
     std::int64_t extent(const instruction& n) const;
     void changed(std::size_t what) { stamps_[what] = ++clock_; }
     void measure_formed();
@@ -115,11 +115,11 @@ private:
         std::swap(channels_, these), changed(channel_index);
     }
 
-    column compute(std::int16_t i);
-    source source_of(std::int16_t tensor);
-    const whole& made_whole(std::int16_t i);
-    whole precomputed(std::int16_t i);
-    const whole& formed_whole(std::int16_t i);
+    column compute(node_id i);
+    source source_of(node_id tensor);
+    const whole& made_whole(node_id i);
+    whole precomputed(node_id i);
+    const whole& formed_whole(node_id i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
     /// Where a load reads or a store writes, for each key or channel at hand.
@@ -133,33 +133,33 @@ private:
     column over_bound_index(const instruction& n);
     column keep(const instruction& n);
     column statistic(const instruction& n);
-    column contract(std::int16_t i);
-    column weighted_sum(std::int16_t i);
+    column contract(node_id i);
+    column weighted_sum(node_id i);
     column read_states(const instruction& n);
     /// The states of a recurrence before and after a token of the batch element and head at hand; -1: none was yet.
-    const running_state& state_after(std::int16_t recurrence, std::int64_t q);
-    void begin(std::int16_t recurrence, running_state& to);
-    void advance(std::int16_t recurrence, running_state& to);
-    std::int64_t state_head(std::int16_t recurrence) const;
+    const running_state& state_after(node_id recurrence, std::int64_t q);
+    void begin(node_id recurrence, running_state& to);
+    void advance(node_id recurrence, running_state& to);
+    std::int64_t state_head(node_id recurrence) const;
     /// Of a real or an output of a token, one number for each channel.
-    std::vector<double> row_of(std::int16_t formula, std::int64_t width);
+    std::vector<double> row_of(node_id formula, std::int64_t width);
 
     /// Channels of the query at hand.
-    std::vector<double> query(std::int16_t tensor);
+    std::vector<double> query(node_id tensor);
     /// Keys or values of the (batch, head) at hand, as (channel, key).
-    const std::vector<double>& panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth);
+    const std::vector<double>& panel_of(node_id user, node_id tensor, std::int64_t depth);
 
     graph_ir graph_;
     const bool makes_gradients_ = !graph_.outputs.empty() && node(graph_.outputs[0].node).kind == kind::gradient;
     bound_arguments bound_;
-    std::vector<variables> depends_;                          // by node
-    std::vector<kept> kept_;                                  // by node
+    node_map<variables> depends_;                             // by node
+    node_map<kept> kept_;                                     // by node
     std::array<std::uint64_t, variables().size()> stamps_{};  // by variable: when it last changed
     std::uint64_t clock_ = 0;
-    std::map<std::int16_t, panel> panels_;
-    std::map<std::int16_t, whole> wholes_;
-    std::map<std::int16_t, running_state> running_;  // by recurrence
-    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;     // the row at hand and its number of keys
+    std::map<node_id, panel> panels_;
+    std::map<node_id, whole> wholes_;
+    std::map<node_id, running_state> running_;    // by recurrence
+    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
     channels channels_;
     bool keys_are_stated_ = false;  ///< by a computed tensor: inputs over keys are then as long as they are
     std::array<std::int64_t, variables().size()> bound_indices_{};

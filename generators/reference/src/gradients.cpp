@@ -19,13 +19,13 @@ gradient_writer::gradient_writer(const graph_ir& graph, const output_declaration
     to_.values.assign(static_cast<std::size_t>(size), 0.0);
 }
 
-void gradient_writer::add(evaluation& e, std::int16_t node) {
+void gradient_writer::add(evaluation& e, node_id node) {
     const instruction& it = at(node);
     if (it.op == operation::deposit) return add_value(e, it, it.arguments[0]);
     add(e, it.arguments[0]), add(e, it.arguments[1]);
 }
 
-void gradient_writer::add_value(evaluation& e, const instruction& deposit, std::int16_t value) {
+void gradient_writer::add_value(evaluation& e, const instruction& deposit, node_id value) {
     const instruction& it = at(value);
     if (it.op == operation::each)
         return e.for_each(it.arguments[0], it.arguments[1], [&] { add_value(e, deposit, it.arguments[2]); });
@@ -34,7 +34,7 @@ void gradient_writer::add_value(evaluation& e, const instruction& deposit, std::
     std::array<evaluation::shared_column, max_rank> indices;
     std::array<std::int64_t, max_rank> key_heads{};
     for (std::size_t a = 0; a < to_.shape.size(); ++a) {
-        const std::int16_t index = deposit.arguments[a + 1];
+        const node_id index = deposit.arguments[a + 1];
         const bool of_key_head = axes[a].kind == axis_kind::key_head && at(index).op == operation::h;
         if (of_key_head)
             key_heads[a] = e.key_head();

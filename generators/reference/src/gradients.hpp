@@ -15,12 +15,12 @@ public:
     array take() { return std::move(to_); }
 
 private:
-    const instruction& at(std::int16_t n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
-    void add(evaluation& e, std::int16_t node);
-    void add_value(evaluation& e, const instruction& deposit, std::int16_t value);
+    const instruction& at(node_id n) const { return graph_.nodes[n]; }
+    void add(evaluation& e, node_id node);
+    void add_value(evaluation& e, const instruction& deposit, node_id value);
 
     const graph_ir& graph_;
-    std::int16_t node_;
+    node_id node_;
     array to_;
 };
 

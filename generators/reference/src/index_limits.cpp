@@ -41,11 +41,11 @@ constexpr by_operation<family::terminal, interval_of_terminal> of_terminals{
     {operation::key_heads, length},
     {operation::batches, length}};
 
-bool leads_to(const graph_ir& graph, std::int16_t from, std::int16_t to) {
+bool leads_to(const graph_ir& graph, node_id from, node_id to) {
     if (from <= to) return from == to;
-    const instruction& n = graph.nodes[static_cast<std::size_t>(from)];
+    const instruction& n = graph.nodes[from];
     return std::any_of(n.arguments.begin(), n.arguments.begin() + n.argument_count,
-                       [&](std::int16_t each) { return leads_to(graph, each, to); });
+                       [&](node_id each) { return leads_to(graph, each, to); });
 }
 
 /// What is known of a node.
@@ -56,30 +56,27 @@ struct fact {
 
 class reader {
 public:
-    reader(const graph_ir& graph, const number_of_call& number) : graph_(graph), number_(number) {
+    reader(const graph_ir& graph, const number_of_call& number)
+        : graph_(graph), number_(number), facts_(graph.nodes.size()) {
         limits.reached.resize(graph.inputs.size()), limits.below.resize(graph.inputs.size());
-        for (const instruction& n : graph.nodes) {
+        fold(graph.nodes, facts_, [&](node_id, const instruction& n, const auto& arguments) {
             fact here;
             for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i) {
-                const fact& x = of(n, i);
+                const fact& x = arguments[i];
                 here.query |= x.query, here.key |= x.key, here.reads |= x.reads;
             }
             here.query |= n.op == operation::q_idx, here.key |= n.op == operation::kv_idx;
             here.reads |= n.op == operation::load && n.kind == kind::integer;
             here.is = interval_at(n);
             if (n.op == operation::load && node(n, 0).op == operation::input) read(n);
-            facts_.push_back(here);
-        }
+            return here;
+        });
     }
     index_limits limits;
 
 private:
-    const fact& of(const instruction& n, std::size_t i) const {
-        return facts_[static_cast<std::size_t>(n.arguments[i])];
-    }
-    const instruction& node(const instruction& n, std::size_t i) const {
-        return graph_.nodes[static_cast<std::size_t>(n.arguments[i])];
-    }
+    const fact& of(const instruction& n, std::size_t i) const { return facts_[n.arguments[i]]; }
+    const instruction& node(const instruction& n, std::size_t i) const { return graph_.nodes[n.arguments[i]]; }
 
     integer_interval interval_at(const instruction& n) const {
         if (n.kind == kind::condition) return {0, 1};
@@ -136,8 +133,8 @@ private:
                 limit(entry, number_(places));
                 continue;
             }
-            for (std::int16_t at = n.arguments[axis + 1]; at >= 0; --at)
-                if (const instruction& each = graph_.nodes[static_cast<std::size_t>(at)];
+            for (node_id at = n.arguments[axis + 1]; at >= 0; --at)
+                if (const instruction& each = graph_.nodes[at];
                     is_read(each) && leads_to(graph_, n.arguments[axis + 1], at))
                     limit(each, 1);
         }
@@ -145,7 +142,7 @@ private:
 
     const graph_ir& graph_;
     const number_of_call& number_;
-    std::vector<fact> facts_;
+    node_map<fact> facts_;
 };
 
 }  // namespace

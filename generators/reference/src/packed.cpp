@@ -34,7 +34,7 @@ axes_of_sequences axes_of_input(const input_declaration& d) {
 axes_of_sequences axes_of_result(const graph_ir& graph, const output_declaration& o) {
     if (const int input = input_of_gradient(graph, o); input >= 0)
         return axes_of_input(graph.inputs[static_cast<std::size_t>(input)]);
-    return {axes_of(graph.nodes[static_cast<std::size_t>(o.node)].kind), [](axis_kind axis) { return axis; }};
+    return {axes_of(graph.nodes[o.node].kind), [](axis_kind axis) { return axis; }};
 }
 
 struct sequence {

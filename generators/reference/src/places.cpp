@@ -45,7 +45,7 @@ void evaluation::apply(const store_declaration& store, std::byte* to) {
     const instruction& place = node(store.element);
     const view& tensor = tensor_of(place.arguments[0]);
     const auto rank = static_cast<std::size_t>(place.argument_count) - 1;
-    const variables varies = depends_[static_cast<std::size_t>(store.element)];
+    const variables varies = depends_[store.element];
     const auto count = [&](std::size_t variable, std::int64_t extent) { return varies[variable] ? extent : 1; };
     const int channels = channel_axis(graph_.nodes, store);
     const std::int64_t group = std::max<std::int64_t>(size().heads / std::max<std::int64_t>(size().key_heads, 1), 1),

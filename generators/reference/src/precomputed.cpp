@@ -10,7 +10,7 @@
 namespace attune::reference {
 
 /// For each batch element and query head, the formula at all indices; or which of another's are the largest.
-evaluation::whole evaluation::precomputed(std::int16_t i) {
+evaluation::whole evaluation::precomputed(node_id i) {
     const instruction& n = node(i);
     if (chooses(n.op)) {
         whole all = made_whole(n.arguments[0]);

@@ -14,8 +14,8 @@ namespace attune::reference {
 namespace {
 
 /// Nodes whose scores a softmax or another statistic sees.
-std::vector<std::int16_t> normalised_scores(const graph_ir& graph) {
-    std::vector<std::int16_t> nodes;
+std::vector<node_id> normalised_scores(const graph_ir& graph) {
+    std::vector<node_id> nodes;
     for (const instruction& n : graph.nodes)
         if (n.op == operation::softmax || n.op == operation::log_sum_exp || n.op == operation::unnormalized ||
             n.op == operation::row_maximum)
@@ -46,13 +46,12 @@ class output_writer {
 public:
     output_writer(const graph_ir& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)
         : node_(declared.node),
-          is_(graph.nodes[static_cast<std::size_t>(node_)].kind),
+          is_(graph.nodes[node_].kind),
           size_(e.size()),
           rows_(rows),
           to_{std::string(declared.name), {}, {}} {
-        if (is_ == kind::column || is_ == kind::head_mean)
-            node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
-        const bool of_own_length = graph.nodes[static_cast<std::size_t>(node_)].argument_count == 3;
+        if (is_ == kind::column || is_ == kind::head_mean) node_ = graph.nodes[node_].arguments[0];  // the weights
+        const bool of_own_length = graph.nodes[node_].argument_count == 3;
         whole_ = is_ == kind::precomputed || is_ == kind::states || is_ == kind::last_state ||
                  (is_ == kind::tokens && of_own_length);
         if (whole_) {
@@ -114,7 +113,7 @@ private:
         }
     }
 
-    std::int16_t node_;
+    node_id node_;
     kind is_;
     bool whole_ = false;  ///< made before any row
     sizes size_;
@@ -148,7 +147,7 @@ results evaluate(const graph_ir& graph, std::span<const argument> given, const o
     std::vector<gradient_writer> gradients;
     std::vector<bool> is_column;
     for (const output_declaration& o : graph.outputs) {
-        if (graph.nodes[static_cast<std::size_t>(o.node)].kind == kind::gradient) {  // alone in their graphs
+        if (graph.nodes[o.node].kind == kind::gradient) {  // alone in their graphs
             gradients.emplace_back(graph, o, e);
             continue;
         }
@@ -156,7 +155,7 @@ results evaluate(const graph_ir& graph, std::span<const argument> given, const o
         is_column.push_back(w.sums_over_queries());
         (w.sums_over_queries() ? by_column : by_row).push_back(std::move(w));
     }
-    const auto seen = how.keep_visible ? normalised_scores(graph) : std::vector<std::int16_t>{};
+    const auto seen = how.keep_visible ? normalised_scores(graph) : std::vector<node_id>{};
     if (how.keep_visible) r.visible.assign(static_cast<std::size_t>(size.batches * size.heads * count * size.keys), 0);
 
     for (std::int64_t b = 0; b < size.batches; ++b)
@@ -165,7 +164,7 @@ results evaluate(const graph_ir& graph, std::span<const argument> given, const o
                 const std::int64_t q = r.rows[static_cast<std::size_t>(i)];
                 for (output_writer& w : by_row) e.go_to(b, h, q), w.write(e, b, h, i, q);
                 e.go_to(b, h, q);
-                for (std::int16_t scores : seen) {
+                for (node_id scores : seen) {
                     const auto s = e.value(scores);
                     const std::size_t at = static_cast<std::size_t>((b * size.heads + h) * count + i) *
                                            static_cast<std::size_t>(size.keys);

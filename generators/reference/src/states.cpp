@@ -10,11 +10,11 @@
 /// Recurrences: the loop over tokens, one state at a time.
 namespace attune::reference {
 
-std::int64_t evaluation::state_head(std::int16_t recurrence) const {
+std::int64_t evaluation::state_head(node_id recurrence) const {
     return has_states_of_key_heads(graph_, recurrence) ? key_head() : h_;
 }
 
-std::vector<double> evaluation::row_of(std::int16_t formula, std::int64_t width) {
+std::vector<double> evaluation::row_of(node_id formula, std::int64_t width) {
     std::vector<double> row(static_cast<std::size_t>(width));
     with_channels({0, width}, [&] {
         const shared_column all = value(formula);
@@ -23,7 +23,7 @@ std::vector<double> evaluation::row_of(std::int16_t formula, std::int64_t width)
     return row;
 }
 
-void evaluation::begin(std::int16_t recurrence, running_state& to) {
+void evaluation::begin(node_id recurrence, running_state& to) {
     const std::int64_t depth = known_depth(size().depth, "keys"), width = known_depth(size().value_depth, "the values");
     to = {b_, state_head(recurrence), -1, {}, std::vector<double>(static_cast<std::size_t>(depth * width))};
     for (std::int64_t e = 0; e < width; ++e) {
@@ -36,7 +36,7 @@ void evaluation::begin(std::int16_t recurrence, running_state& to) {
 }
 
 /// The token at hand. Sums are over the channels of the keys.
-void evaluation::advance(std::int16_t recurrence, running_state& to) {
+void evaluation::advance(node_id recurrence, running_state& to) {
     const recurrence_arguments of = arguments_of(node(recurrence));
     const std::int64_t depth = size().depth, width = size().value_depth;
     const std::vector<double> decay = row_of(of.decay, depth), key = row_of(of.key, depth),
@@ -66,7 +66,7 @@ void evaluation::advance(std::int16_t recurrence, running_state& to) {
     ++to.token;
 }
 
-const running_state& evaluation::state_after(std::int16_t recurrence, std::int64_t q) {
+const running_state& evaluation::state_after(node_id recurrence, std::int64_t q) {
     running_state& running = running_[recurrence];
     const auto [b, h, at, these] = std::tuple(b_, h_, q_, channels_);
     const bool begun = running.b == b_ && running.head == state_head(recurrence) && running.token <= q;
@@ -91,8 +91,8 @@ column evaluation::read_states(const instruction& n) {
     return to;
 }
 
-std::pair<std::vector<std::int64_t>, std::vector<double>> evaluation::states_whole(std::int16_t i) {
-    const std::int16_t recurrence = recurrence_under(graph_.nodes, i);
+std::pair<std::vector<std::int64_t>, std::vector<double>> evaluation::states_whole(node_id i) {
+    const node_id recurrence = recurrence_under(graph_.nodes, i);
     const bool of_last = node(i).op == operation::last, earlier = node(i).op == operation::earlier;
     const std::int64_t heads = has_states_of_key_heads(graph_, recurrence) ? size().key_heads : size().heads,
                        group = size().heads / heads;

@@ -18,14 +18,14 @@ double evaluation::source::at(std::span<const std::int64_t> indices) const {
     return made[place];
 }
 
-evaluation::source evaluation::source_of(std::int16_t tensor) {
+evaluation::source evaluation::source_of(node_id tensor) {
     if (node(tensor).op == operation::input) return {tensor_of(tensor).extents, &tensor_of(tensor), nullptr};
     const whole& all = made_whole(tensor);
     return {all.extents, nullptr, all.values.data()};
 }
 
 /// Tokens (batch, query, channel), or an output or a formed tensor (batch, head, position, depth), at every row.
-const evaluation::whole& evaluation::made_whole(std::int16_t i) {
+const evaluation::whole& evaluation::made_whole(node_id i) {
     if (const auto known = wholes_.find(i); known != wholes_.end()) return known->second;
     if (is_formed(node(i).op)) return formed_whole(i);
     if (node(i).kind == kind::precomputed) return wholes_.emplace(i, precomputed(i)).first->second;
@@ -50,7 +50,7 @@ const evaluation::whole& evaluation::made_whole(std::int16_t i) {
 }
 
 /// Keys beyond those in use are 0: no pair has them.
-const evaluation::whole& evaluation::formed_whole(std::int16_t i) {
+const evaluation::whole& evaluation::formed_whole(node_id i) {
     const auto [b, h, q, these] = std::tuple(b_, h_, q_, channels_);
     const bool of_queries = node(i).op == operation::queries;
     const std::int64_t width = node(i).op == operation::values ? known_depth(size().value_depth, "the values")

@@ -66,15 +66,14 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
             convert(declared.name, declared.element);
     }
     for (const output_declaration& output : graph.outputs) {
-        const kind is = graph.nodes[static_cast<std::size_t>(output.node)].kind;
+        const kind is = graph.nodes[output.node].kind;
         std::vector<std::int64_t> extents;
         if (const int of = input_of_gradient(graph, output); of >= 0) {
             const input_declaration& same = graph.inputs[static_cast<std::size_t>(of)];
             for (std::size_t a = 0; a < same.rank; ++a) extents.push_back(extent(same.axes[a]));
         }
         for (const axis_kind axis : reference::axes_of(is)) extents.push_back(extent({axis, {}}));
-        while (is == kind::precomputed &&
-               extents.size() < rank_of_precomputed(graph.nodes[static_cast<std::size_t>(output.node)]))
+        while (is == kind::precomputed && extents.size() < rank_of_precomputed(graph.nodes[output.node]))
             extents.push_back(extent({axis_kind::free, name_of_own_axis(graph, output, extents.size())}));
         add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
     }
@@ -87,7 +86,7 @@ std::vector<std::int64_t> workload::lengthen_axes() {
     const std::map<std::string, std::int64_t> said = lengths_;
     const auto number = [&](const instruction& n) -> std::int64_t {
         if (n.op == operation::extent) {
-            const auto input = graph_.nodes[static_cast<std::size_t>(n.arguments[0])].input;
+            const auto input = graph_.nodes[n.arguments[0]].input;
             return input < 0
                        ? 1
                        : extent(

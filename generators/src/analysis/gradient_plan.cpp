@@ -29,7 +29,7 @@ public:
     }
 
 private:
-    const instruction& node(int n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
+    const instruction& node(int n) const { return graph_.nodes[n]; }
     const dependence& on(int n) const { return depends_[static_cast<std::size_t>(n)]; }
     bool of_query(int n) const { return on(n).query || on(n).score; }
     bool of_key(int n) const { return on(n).key || on(n).score; }
@@ -284,7 +284,7 @@ std::vector<bool> holding(const graph_ir& graph, const std::vector<int>& nodes) 
 
 int linear_part(const graph_ir& graph, const std::vector<dependence>& depends, int value, std::uint64_t indices,
                 const std::vector<bool>& holds) {
-    const auto at = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto at = [&](int n) -> const instruction& { return graph.nodes[n]; };
     const auto is_zero = [&](int n) { return at(n).op == operation::constant && at(n).number == 0; };
     const auto next = [&](const instruction& it) {
         const int a = it.arguments[0], b = it.arguments[1];
@@ -318,7 +318,7 @@ gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependen
 }
 
 bool is_plain_row(const graph_ir& graph, int node, int channel) {
-    const auto at = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto at = [&](int n) -> const instruction& { return graph.nodes[n]; };
     const instruction& it = at(node);
     if (it.op != operation::load || it.argument_count != 5 || at(it.arguments[0]).op != operation::input) return false;
     const auto& axes = graph.inputs[static_cast<std::size_t>(at(it.arguments[0]).input)].axes;

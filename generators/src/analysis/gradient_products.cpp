@@ -29,7 +29,7 @@ public:
     }
 
 private:
-    const instruction& node(int n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
+    const instruction& node(int n) const { return graph_.nodes[n]; }
     const dependence& on(int n) const { return depends_[static_cast<std::size_t>(n)]; }
 
     std::optional<gradient_product> product_along(int channel, bool of_values) {

@@ -25,8 +25,7 @@ std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, st
     plan core;
     std::vector<double> sizes = magnitudes(graph);
     wrapping wraps = wrapping_of(graph, sizes);
-    for (const output_declaration& output : graph.outputs)
-        core.outputs.push_back(graph.nodes[static_cast<std::size_t>(output.node)].kind);
+    for (const output_declaration& output : graph.outputs) core.outputs.push_back(graph.nodes[output.node].kind);
     return std::make_shared<const graph_facts>(graph_facts{graph,
                                                            std::move(depends),
                                                            std::move(core),

@@ -89,8 +89,7 @@ std::vector<bool> under_scores(const graph_ir& graph) {
             node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
         if (node.kind == kind::scores || node.kind == kind::weights) reached[n] = true;
         if (!reached[n] || forms_rows) continue;
-        for (std::size_t i = 0; i < node.argument_count; ++i)
-            reached[static_cast<std::size_t>(node.arguments[i])] = true;
+        for (std::size_t i = 0; i < node.argument_count; ++i) reached[node.arguments[i]] = true;
     }
     return reached;
 }
@@ -99,12 +98,10 @@ std::vector<bool> under_scores(const graph_ir& graph) {
 
 std::vector<bool> makers_of_infinity(const graph_ir& graph) {
     const std::vector<bool> counts = under_scores(graph);
-    std::vector<double> least;
-    std::vector<bool> all;
-    for (const instruction& node : graph.nodes) {
-        least.push_back(least_of(node, least));
-        all.push_back(counts[all.size()] && may_make_infinity(graph, least, node));
-    }
+    std::vector<double> least(graph.nodes.size());
+    fold(graph.nodes, least, [&](node_id, const instruction& node, const auto&) { return least_of(node, least); });
+    std::vector<bool> all(graph.nodes.size());
+    for (const node_id n : graph.nodes.ids()) all[n] = counts[n] && may_make_infinity(graph, least, graph.nodes[n]);
     return all;
 }
 

@@ -88,8 +88,10 @@ bool is_exact_until_it_wraps(operation op) {
 }  // namespace
 
 std::vector<double> magnitudes(const graph_ir& graph) {
-    std::vector<double> all;
-    for (const instruction& node : graph.nodes) all.push_back(std::min(size_of(graph, node, all), largest_int));
+    std::vector<double> all(graph.nodes.size());
+    fold(graph.nodes, all, [&](node_id, const instruction& node, const auto&) {
+        return std::min(size_of(graph, node, all), largest_int);
+    });
     return all;
 }
 

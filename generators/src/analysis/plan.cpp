@@ -59,7 +59,7 @@ private:
     }
 
     /// Whether what a core makes is the present one's.
-    bool belongs(int n) const { return count_ == 1 || cores_.of(static_cast<std::int16_t>(n)) == core_at_; }
+    bool belongs(int n) const { return count_ == 1 || cores_.of(node_at(n)) == core_at_; }
 
     void read_statistic(int n) {
         const instruction& it = node(n);
@@ -193,9 +193,9 @@ private:
 std::optional<further_contraction> further_contraction_at(const graph_ir& graph, const std::vector<dependence>& depends,
                                                           int node) {
     const auto on = [&](int n) { return depends[static_cast<std::size_t>(n)]; };
-    const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
+    const instruction& it = graph.nodes[node];
     if (it.op != operation::sum) return {};
-    const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
+    const instruction& body = graph.nodes[it.arguments[2]];
     const dependence sum = on(node);
     if (!sum.query || !sum.key || sum.bound || sum.channel || body.op != operation::multiply || body.kind != kind::real)
         return {};
@@ -333,11 +333,11 @@ bool is_irregular(const graph_ir& graph, const instruction& node, const std::vec
 }  // namespace
 
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given) {
-    std::vector<dependence> all;
-    for (const instruction& node : graph.nodes) {
+    std::vector<dependence> all(graph.nodes.size());
+    fold(graph.nodes, all, [&](node_id n, const instruction& node, const auto& of) {
         const bool of_arguments = about(node.op).passes_on != passes_on::nothing;
-        const dependences_of_node on = dependences_at(node, [&](int argument) {
-            const dependence& below = all[argument];
+        const dependences_of_node on = dependences_at(node, [&](node_id argument) {
+            const dependence& below = of(argument);
             return dependences_of_node{(below.query ? variable::query : 0u) | (below.key ? variable::key : 0u) |
                                            (below.head ? variable::head : 0u) | (below.batch ? variable::batch : 0u) |
                                            (below.channel ? variable::channel : 0u) |
@@ -354,13 +354,13 @@ std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& 
         here.costly = about(node.op).effort == effort::costly;
         here.irregular = is_irregular(graph, node, all);
         for (int i = node.op == operation::load ? 1 : 0; of_arguments && i < node.argument_count; ++i) {
-            here.costly = here.costly || all[node.arguments[i]].costly;
-            here.irregular = here.irregular || all[node.arguments[i]].irregular;
+            here.costly = here.costly || of[i].costly;
+            here.irregular = here.irregular || of[i].irregular;
         }
-        if (given.contains(static_cast<int>(all.size()))) here = dependence{}, here.bound = std::uint64_t{1} << 63;
+        if (given.contains(n)) here = dependence{}, here.bound = std::uint64_t{1} << 63;
         here.irregular = here.irregular && (here.query || here.key);  // one value is as regular as can be
-        all.push_back(here);
-    }
+        return here;
+    });
     return all;
 }
 

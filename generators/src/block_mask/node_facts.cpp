@@ -71,40 +71,36 @@ constexpr by_operation<family::logic, rule> of_logic{
 
 std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends,
                                   const wrapping& wraps) {
-    std::vector<direction> all;
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-        const instruction& node = graph.nodes[n];
-        const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : direction::constant; };
+    std::vector<direction> all(graph.nodes.size());
+    fold(graph.nodes, all, [&](node_id n, const instruction& node, const auto& arguments) {
+        const auto of = [&](int i) { return i < node.argument_count ? arguments[i] : direction::constant; };
         const auto argument = [&](int i) {
             return i < node.argument_count ? &graph.nodes[node.arguments[i]] : nullptr;
         };
-        const auto decide = [&] {
-            const dependence& on = depends[n];
-            if (on.score || on.channel || (on.query && on.key)) return direction::none;
-            if (!on.query && !on.key) return direction::constant;
-            if (wraps.here[n]) return direction::none;
-            const operands its{of(0), of(1), argument(0), argument(1)};
-            switch (family_of(node.op)) {
-                case family::terminal: return direction::up;  // q_idx and kv_idx: the others depend on neither
-                case family::arithmetic: return of_arithmetic[node.op](its);
-                case family::bits: return of_bits[node.op](its);
-                case family::conversion: return its.a;
-                case family::comparison: return of_comparisons[node.op](its);
-                case family::logic: return of_logic[node.op](its);
-                case family::sums: return of(2) == direction::either ? direction::none : of(2);
-                case family::tensors:
-                case family::function:
-                case family::function_of_two:
-                case family::classification:
-                case family::selection:
-                case family::random:
-                case family::attention:
-                case family::recurrent: break;
-            }
-            return direction::none;
-        };
-        all.push_back(decide());
-    }
+        const dependence& on = depends[n];
+        if (on.score || on.channel || (on.query && on.key)) return direction::none;
+        if (!on.query && !on.key) return direction::constant;
+        if (wraps.here[n]) return direction::none;
+        const operands its{of(0), of(1), argument(0), argument(1)};
+        switch (family_of(node.op)) {
+            case family::terminal: return direction::up;  // q_idx and kv_idx: the others depend on neither
+            case family::arithmetic: return of_arithmetic[node.op](its);
+            case family::bits: return of_bits[node.op](its);
+            case family::conversion: return its.a;
+            case family::comparison: return of_comparisons[node.op](its);
+            case family::logic: return of_logic[node.op](its);
+            case family::sums: return of(2) == direction::either ? direction::none : of(2);
+            case family::tensors:
+            case family::function:
+            case family::function_of_two:
+            case family::classification:
+            case family::selection:
+            case family::random:
+            case family::attention:
+            case family::recurrent: break;
+        }
+        return direction::none;
+    });
     return all;
 }
 
@@ -116,12 +112,12 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
 }
 
 std::vector<bool> reduces(const graph_ir& graph) {
-    std::vector<bool> all;
-    for (const instruction& node : graph.nodes) {
+    std::vector<bool> all(graph.nodes.size());
+    fold(graph.nodes, all, [](node_id, const instruction& node, const auto& of) {
         bool here = family_of(node.op) == family::sums;
-        for (int i = 0; i < node.argument_count; ++i) here = here || all[node.arguments[i]];
-        all.push_back(here);
-    }
+        for (std::size_t i = 0; i < of.size(); ++i) here = here || of[i];
+        return here;
+    });
     return all;
 }
 

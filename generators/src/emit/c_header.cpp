@@ -48,7 +48,7 @@ std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
     if (const int input = input_of_gradient(graph, d); input >= 0)
         return axes_of(graph.inputs[static_cast<std::size_t>(input)]);
     std::vector<std::string> axes;
-    const instruction& of = graph.nodes[static_cast<std::size_t>(d.node)];
+    const instruction& of = graph.nodes[d.node];
     for (const axis_kind axis : detail::axes_of_output(of))
         axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, d, axes.size()) : name_of(axis));
     return joined(axes, ", ");

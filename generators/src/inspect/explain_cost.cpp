@@ -51,7 +51,7 @@ void add(cost& to, const cost& more) {
 
 /// A number of the call as far as `call` knows it; axes that only tables have count once.
 double number_of(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
-    const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
+    const instruction& it = graph.nodes[node];
     const auto x = [&](std::size_t i) { return number_of(graph, it.arguments[i], depths, call); };
     if (it.op == operation::constant) return static_cast<double>(it.integer);
     if (it.op == operation::depth) return depths.depth;
@@ -69,7 +69,7 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
     if (it.op == operation::maximum) return std::max(x(0), x(1));
     if (it.op == operation::same) return std::max(x(0), x(1));  // either may be a table's own
     if (it.op != operation::extent) return 1;
-    const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+    const instruction& of = graph.nodes[it.arguments[0]];
     const axis_declaration& axis =
         graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
     return size_of(axis.kind, axis.name, depths, call).value;
@@ -78,8 +78,7 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
 /// A number of the call under the name that it has first.
 size named_number(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
     int named = node;
-    while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same)
-        named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
+    while (graph.nodes[named].op == operation::same) named = graph.nodes[named].arguments[0];
     const std::string text = text_of(graph, named);
     return {text.find(' ') == text.npos ? text : "(" + text + ")", number_of(graph, node, depths, call)};
 }
@@ -87,7 +86,7 @@ size named_number(const graph_ir& graph, int node, const depth_pair& depths, con
 /// Tokens (B, Lq, width), or a computed tensor (B, H, its length, its depth).
 std::vector<size> sizes_of_computed(const graph_ir& graph, int tensor, const depth_pair& depths,
                                     const call_sizes& call) {
-    const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
+    const instruction& it = graph.nodes[tensor];
     if (it.op == operation::tokens)
         return {{"B", call.batches}, {"Lq", call.queries}, named_number(graph, it.arguments[1], depths, call)};
     const bool values = it.op == operation::values, of_keys = values || it.op == operation::keys;
@@ -161,7 +160,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
                                     static_cast<double>(sum.of_values ? depths.value_depth : depths.depth)});
     }
     contracted_over(count_cores(&plan::weights), {"Dv", static_cast<double>(depths.value_depth)});
-    for (const int tensor : computed_in_full(graph))
+    for (const node_id tensor : computed_in_full(graph))
         for (const matrix_product& of : products_of(graph, tensor)) {
             std::vector<size> sizes = sizes_of_computed(graph, tensor, depths, call);
             sizes.push_back(named_number(graph, of.extent, depths, call));
@@ -172,7 +171,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
 
 cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call) {
     cost total;
-    for (const int tensor : computed_in_full(graph))
+    for (const node_id tensor : computed_in_full(graph))
         if (std::none_of(graph.outputs.begin(), graph.outputs.end(),
                          [tensor](const output_declaration& o) { return o.node == tensor; }))
             add(total, product(4, sizes_of_computed(graph, tensor, depths, call)));
@@ -204,7 +203,7 @@ std::vector<std::string> axes_of_output(const graph_ir& graph, const output_decl
         return axes;
     }
     std::vector<std::string> axes;
-    for (const axis_kind axis : detail::axes_of_output(graph.nodes[static_cast<std::size_t>(output.node)]))
+    for (const axis_kind axis : detail::axes_of_output(graph.nodes[output.node]))
         axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, output, axes.size()) : name_of(axis));
     return axes;
 }
@@ -214,7 +213,7 @@ cost bytes_of_output(const graph_ir& graph, const output_declaration& output, el
     if (const int input = input_of_gradient(graph, output); input >= 0)
         return bytes_along(graph.inputs[static_cast<std::size_t>(input)], element, depths, call);
     std::vector<size> sizes;
-    const bool precomputed = graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::precomputed;
+    const bool precomputed = graph.nodes[output.node].kind == kind::precomputed;
     for (const std::string& axis : axes_of_output(graph, output)) {
         if (precomputed && sizes.size() > 1) {
             sizes.push_back(named_number(graph, extent_of_own_axis(graph, output, sizes.size()), depths, call));

@@ -72,26 +72,26 @@ constexpr by_operation<family::bits, kept_of_two> of_bits{
 
 class reader {
 public:
-    explicit reader(const graph_ir& graph) : graph_(graph) {
-        for (const instruction& n : graph.nodes) {
+    explicit reader(const graph_ir& graph) : graph_(graph), known_(graph.nodes.size()) {
+        fold(graph.nodes, known_, [&](node_id, const instruction& n, const auto& arguments) {
             kept here = kept_of(n);
-            for (int i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i) {
-                const kept& below = at(n.arguments[static_cast<std::size_t>(i)]);
+            for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i) {
+                const kept& below = arguments[i];
                 here.query |= below.query, here.key |= below.key, here.read |= below.read;
             }
             here.query |= n.op == operation::q_idx, here.key |= n.op == operation::kv_idx;
             here.read |= n.op == operation::load;
-            known_.push_back(here);
-        }
+            return here;
+        });
     }
 
-    bool may_leave(int index) const {
+    bool may_leave(node_id index) const {
         const kept& it = at(index);
         return it.query && it.key && !it.read && !(it.from_below && it.from_above);
     }
 
 private:
-    const kept& at(int node) const { return known_[static_cast<std::size_t>(node)]; }
+    const kept& at(node_id node) const { return known_[node]; }
 
     kept kept_of(const instruction& n) const {
         const auto x = [&](std::size_t i) -> const kept& { return at(n.arguments[i < n.argument_count ? i : 0]); };
@@ -106,9 +106,7 @@ private:
             case family::conversion: return n.op == operation::to_integer ? x(0) : unknown;
             case family::arithmetic: {
                 kept it = of_arithmetic[n.op](x(0), x(1));
-                const auto is_constant = [&](int node) {
-                    return graph_.nodes[static_cast<std::size_t>(node)].op == operation::constant;
-                };
+                const auto is_constant = [&](node_id node) { return graph_.nodes[node].op == operation::constant; };
                 it.from_below |= n.op == operation::subtract && x(0).length && is_constant(n.arguments[1]);
                 return it;
             }
@@ -133,7 +131,7 @@ private:
     }
 
     const graph_ir& graph_;
-    std::vector<kept> known_;
+    node_map<kept> known_;
 };
 
 }  // namespace
@@ -145,11 +143,11 @@ std::vector<std::string> indices_that_may_leave(const graph_ir& graph) {
     for (std::size_t at = 0; at < graph.nodes.size(); ++at) {
         const instruction& n = graph.nodes[at];
         if (n.op != operation::load || !always[at]) continue;
-        const instruction& of = graph.nodes[static_cast<std::size_t>(n.arguments[0])];
+        const instruction& of = graph.nodes[n.arguments[0]];
         if (of.op != operation::input) continue;
         const input_declaration& tensor = graph.inputs[static_cast<std::size_t>(of.input)];
         for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
-            const int index = n.arguments[axis + 1];
+            const node_id index = n.arguments[axis + 1];
             if (!read.may_leave(index)) continue;
             const std::string text = text_of(graph, index);
             std::string said = fmt::format(

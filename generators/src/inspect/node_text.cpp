@@ -15,10 +15,10 @@ std::string text_of(const graph_ir& graph, int node) {
     list->node_count = static_cast<int>(graph.nodes.size());
     dsl::detail::describer describer{*list};
     describer.find_shared();
-    describer.value(static_cast<std::int16_t>(node), 0, false, true);
+    describer.value(node_at(node), 0, false, true);
     std::string text(describer.to.size, '\0');
     describer.to = {text.data(), 0};
-    describer.value(static_cast<std::int16_t>(node), 0, false, true);
+    describer.value(node_at(node), 0, false, true);
     return text;
 }
 

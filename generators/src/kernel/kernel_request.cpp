@@ -68,7 +68,7 @@ namespace {
 bool multiplies_rows_of_bf16(const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const gradient_plan& made = *request.facts->gradient;
-    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
     const auto is_bf16 = [&](int tensor) {
         return node(tensor).op == operation::input &&
                element_of(graph.inputs[static_cast<std::size_t>(node(tensor).input)], request.types) ==
@@ -94,7 +94,7 @@ bool can_use_bf16_dot(const kernel_request& request) {
     if (request.facts->gradient)
         return depths.depth % 2 == 0 && depths.value_depth % 2 == 0 && multiplies_rows_of_bf16(request);
     const auto is_passed = [&](int tensor) {
-        return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
+        return tensor >= 0 && request.graph().nodes[tensor].op == operation::input;
     };
     const auto pairs_fit = [&](const plan* core) {
         return core->weights_by == statistic::softmax && is_passed(core->query) && is_passed(core->key) &&

@@ -87,9 +87,7 @@ private:
             all_.push_back({what, bytes});
     }
 
-    bool is_formed(int tensor) const {
-        return tensor >= 0 && request_.graph().nodes[static_cast<std::size_t>(tensor)].op != operation::input;
-    }
+    bool is_formed(int tensor) const { return tensor >= 0 && request_.graph().nodes[tensor].op != operation::input; }
     /// What is read by broadcast is converted first.
     bool is_converted(int tensor, element_type type) const {
         return tensor >= 0 && !is_formed(tensor) && bytes_of(type) < 4;

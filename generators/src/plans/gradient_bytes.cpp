@@ -98,7 +98,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
         }
         // Numbers of a position that are kept, and f32 sums of what is rounded in the end.
         of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {term.value}, known).size();
-        const int input = facts.graph.nodes[static_cast<std::size_t>(term.deposit)].input;
+        const int input = facts.graph.nodes[term.deposit].input;
         if (const input_declaration& to = facts.graph.inputs[static_cast<std::size_t>(input)];
             to.element == element_type::any && element_of(to, request.types) != element_type::f32 &&
             rounded.insert(term.output).second)

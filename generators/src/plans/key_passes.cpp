@@ -24,7 +24,7 @@ bool is_narrow(const kernel_request& request, int tensor) {
 bool is_compiled_in(const graph_ir& graph, int node) {
     const std::vector<bool> read = under(graph, {node});
     for (int n = 0; n <= node; ++n) {
-        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
+        const instruction& it = graph.nodes[n];
         const bool known = it.argument_count > 0 || it.op == operation::constant || it.op == operation::depth ||
                            it.op == operation::value_depth;
         if (read[static_cast<std::size_t>(n)] && !known) return false;
@@ -50,14 +50,14 @@ std::vector<kept_node> kept_under(const kernel_request& request, const std::vect
 std::vector<formed_rows> formed_under(const kernel_request& request, const plan& core,
                                       const std::vector<dependence>& depends, bool weighs_values) {
     const graph_ir& graph = request.graph();
-    const std::vector<int> in_full = computed_in_full(graph);
+    const std::vector<node_id> in_full = computed_in_full(graph);
     std::vector<formed_rows> all;
     const auto add = [&](int formula, const std::vector<int>& known) {
         all.push_back({formula, kept_under(request, depends, {formula}, known)});
     };
     for (const int tensor : {core.query, core.key, weighs_values ? core.value : -1}) {
         if (tensor < 0 || std::ranges::find(in_full, tensor) != in_full.end()) continue;
-        const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
+        const instruction& it = graph.nodes[tensor];
         if (it.op != operation::input) add(it.arguments[0], {});
     }
     for (const further_contraction& each : core.further)
@@ -80,7 +80,7 @@ bool has_rows_in_memory(const graph_ir& graph, int tensor) {
 /// values: those of a block are on their way since its first chunk.
 bool fetches_long_rows(const kernel_request& request, const plan& core) {
     constexpr int bytes_of_long_rows = 512;
-    const instruction& key = request.graph().nodes[static_cast<std::size_t>(core.key)];
+    const instruction& key = request.graph().nodes[core.key];
     if (key.op != operation::input) return false;
     const element_type element = element_of(request.graph().inputs[static_cast<std::size_t>(key.input)], request.types);
     return element != element_type::bf16 && element != element_type::f16 &&
@@ -172,7 +172,7 @@ score_plan scores_along(lanes along, const kernel_request& request, const plan& 
     roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
     if (core.weights >= 0) roots.push_back(core.weights);
     for (const int node : output_nodes(facts.graph))
-        if (attune::detail::is_of_pairs(facts.graph.nodes[static_cast<std::size_t>(node)].kind)) roots.push_back(node);
+        if (attune::detail::is_of_pairs(facts.graph.nodes[node].kind)) roots.push_back(node);
     const std::vector<dependence> depends =
         along == lanes::channels ? stacked(facts.graph, facts.depends) : facts.depends;
     scores.kept = kept_under(request, depends, roots, products);

@@ -121,7 +121,7 @@ chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
             .tokens = cut.block,
             .rows = cut.rows,
             .vectors = cut.vectors,
-            .solves = of.has_second_pair() || !is_constant(graph.nodes[static_cast<std::size_t>(of.erase)], 0),
+            .solves = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0),
             .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel};
 }
 

@@ -11,8 +11,8 @@ namespace attune::generators::inline plans {
 /// channels; a state is kept where nobody asks for it, or where a formula makes the first one.
 std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
-    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
-    const std::int16_t recurrence = recurrence_of(graph.nodes);
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
+    const node_id recurrence = recurrence_of(graph.nodes);
     const recurrence_arguments of = arguments_of(node(recurrence));
     const auto [depth, value_depth] = request.depths;
     const int rows = cut.block * (of.has_second_pair() ? 2 : 1);

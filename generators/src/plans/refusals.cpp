@@ -14,7 +14,7 @@ void expect(bool holds, const std::string& sentence) {
 /// What a chunk of a recurrence by itself does not know: all tokens' outputs, what is made before, what is written to
 /// inputs; and all that is no row of an output or the one state.
 void refuse_what_no_chunk_makes(const graph_ir& graph) {
-    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
     const auto is_recurrence = [](const instruction& it) { return it.op == operation::recurrence; };
     expect(std::ranges::count_if(graph.nodes, is_recurrence) == 1,
            "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");

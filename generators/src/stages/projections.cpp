@@ -21,7 +21,7 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
                                              : Expr(f_.depth());
     const int formula = node_.arguments[0];
     const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return is_made_before(n); });
-    const std::vector<matrix_product> found = products_of(f_.graph(), node);
+    const std::vector<matrix_product> found = products_of(f_.graph(), node_at(node));
 
     // Algorithm
     place here = at(position, f_.d);
@@ -77,10 +77,9 @@ std::vector<int> computed_tensor::reads_of(const product& of, int s) const {
     if (!equal(width_, f_.evaluate(it.arguments[1], {}).value)) return all;
     const std::vector<bool> made = under(f_.graph(), {it.arguments[2]}, [this](int n) { return is_made_before(n); });
     for (int n = 0; n < s; ++n)
-        if (std::int16_t index = -1;
+        if (node_id index = no_node;
             made[n] && f_.node(n).op == operation::sum &&
-            detail::is_at_index(f_.graph().nodes, of_channel, static_cast<std::int16_t>(of.node),
-                                static_cast<std::int16_t>(n), index) &&
+            detail::is_at_index(f_.graph().nodes, of_channel, node_at(of.node), node_at(n), index) &&
             index == it.arguments[0])
             all.push_back(n);
     return all;

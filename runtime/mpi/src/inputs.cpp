@@ -13,10 +13,10 @@
 namespace attune::mpi::detail {
 namespace {
 
-const instruction& node_of(const graph_ir& graph, std::int16_t n) { return graph.nodes[static_cast<std::size_t>(n)]; }
+const instruction& node_of(const graph_ir& graph, node_id n) { return graph.nodes[n]; }
 
 /// Marks what a node is made of.
-void reach(const graph_ir& graph, std::int16_t from, std::vector<bool>& reached) {
+void reach(const graph_ir& graph, node_id from, std::vector<bool>& reached) {
     if (reached[static_cast<std::size_t>(from)]) return;
     reached[static_cast<std::size_t>(from)] = true;
     const instruction& n = node_of(graph, from);
@@ -36,7 +36,7 @@ bool is_of_heads(std::string_view scalar) {
 
 }  // namespace
 
-std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node) {
+std::vector<bool> reached_from(const graph_ir& graph, node_id node) {
     std::vector<bool> reached(graph.nodes.size());
     reach(graph, node, reached);
     return reached;
@@ -86,8 +86,8 @@ const input_declaration& tensor_of_gradient(const graph_ir& shard, const output_
     return shard.inputs[static_cast<std::size_t>(input_of_gradient(shard, output))];
 }
 
-std::int16_t scores_of(const graph_ir& shard) {
-    auto last = static_cast<std::int16_t>(shard.nodes.size() - 1);
+node_id scores_of(const graph_ir& shard) {
+    auto last = node_at(shard.nodes.size() - 1);
     while (last >= 0 && node_of(shard, last).kind != kind::scores) --last;
     return last;
 }
@@ -105,10 +105,10 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
     for (std::size_t n = 0; n < shard.nodes.size() && !with_lengths; ++n)
         if (const instruction& it = shard.nodes[n]; it.op == operation::load && is_lengths(shard, it))
             decides[n] = true;  // all_keys, whatever b is
-    if (const std::int16_t scores = scores_of(shard); scores >= 0) reach(shard, scores, in_scores);
+    if (const node_id scores = scores_of(shard); scores >= 0) reach(shard, scores, in_scores);
     for (std::size_t n = 0; n < shard.nodes.size(); ++n)  // what is dropped at random is computed all the same
         if (in_scores[n] && shard.nodes[n].kind == kind::condition && shard.nodes[n].op != operation::keep)
-            reach(shard, static_cast<std::int16_t>(n), decides);
+            reach(shard, node_at(n), decides);
     deciders found{std::vector<bool>(shard.inputs.size())};
     for (std::size_t n = 0; n < shard.nodes.size(); ++n) {
         if (!decides[n]) continue;

@@ -55,13 +55,13 @@ joint joint_of(const graph_ir& shard, const output_declaration& output) {
                 return {joint::weighted, o};
     }
     if (!begins_at_minus_infinity(shard, output)) return {joint::added};
-    const bool is_largest = shard.nodes[static_cast<std::size_t>(output.node)].op == operation::maximum;
+    const bool is_largest = shard.nodes[output.node].op == operation::maximum;
     return {is_largest ? joint::largest : joint::log_sum};
 }
 
 output_states::output_states(const graph_ir& shard, std::int64_t rows, std::int64_t value_depth) : rows_(rows) {
     for (const output_declaration& output : shard.outputs) {
-        const bool is_row = shard.nodes[static_cast<std::size_t>(output.node)].kind == kind::row;
+        const bool is_row = shard.nodes[output.node].kind == kind::row;
         parts_.push_back({joint_of(shard, output), numbers_, is_row ? 1 : value_depth});
         numbers_ += rows_ * parts_.back().width;
     }

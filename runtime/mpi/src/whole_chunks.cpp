@@ -33,7 +33,7 @@ whole_chunks::whole_chunks(const graph_ir& shard, const deciders& decide, const 
       first_(first),
       planes_(static_cast<int>(of.batches * of.heads)),
       step_of_node_(shard.nodes.size(), -1) {
-    const std::int16_t scores = scores_of(shard);
+    const node_id scores = scores_of(shard);
     if (scores < 0) return;
     const int root = add(scores);
     steps_[at(root)].asked = true;
@@ -74,7 +74,7 @@ std::optional<int> whole_chunks::visible(int query_chunk, int key_chunk) {
     return all;
 }
 
-int whole_chunks::add(std::int16_t number) {
+int whole_chunks::add(node_id number) {
     if (const int done = step_of_node_[at(number)]; done >= 0) return done;
     const instruction& node = graph_.nodes[at(number)];
     step made = is_value(node) ? value(node) : score(node);
@@ -170,7 +170,7 @@ whole_chunks::step whole_chunks::load(const instruction& node) {
     return made.of == of_pairs ? any : made;
 }
 
-std::uint8_t whole_chunks::side_of(std::int16_t number) const {
+std::uint8_t whole_chunks::side_of(node_id number) const {
     const instruction& n = graph_.nodes[at(number)];
     if (n.op == operation::q_idx) return of_queries;
     if (n.op == operation::kv_idx) return of_keys;

@@ -17,17 +17,16 @@ public:
     explicit writer(const graph_ir& graph) : graph_(graph) {}
     std::string text;
 
-    void write(int at, int outer) {
+    void write(node_id at, int outer) {
         if (text.size() > longest) return;
-        const instruction& n = graph_.nodes[static_cast<std::size_t>(at)];
+        const instruction& n = graph_.nodes[at];
         if (n.op == operation::constant)
             return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
         if (n.input >= 0) return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
         if (n.op == operation::bound) return append(text, graph_.indices[static_cast<std::size_t>(n.integer)]);
         if (family_of(n.op) == family::conversion)  // implied, but of conditions
-            return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition
-                       ? write(n.arguments[0], 99)
-                       : write(n.arguments[0], outer);
+            return graph_.nodes[n.arguments[0]].kind == kind::condition ? write(n.arguments[0], 99)
+                                                                        : write(n.arguments[0], outer);
         if (n.op == operation::load) return write(n.arguments[0], 99), list(n, 1);
         if (n.op == operation::extent) {
             append(text, "extent<"), append(text, n.integer), append(text, ">");
@@ -64,7 +63,7 @@ private:
 
 }  // namespace
 
-std::string formula_of(const graph_ir& graph, int node) {
+std::string formula_of(const graph_ir& graph, node_id node) {
     writer w(graph);
     w.write(node, 0);
     if (w.text.size() > longest) w.text.resize(longest), w.text += "...";

@@ -36,17 +36,17 @@ bool all_within(const std::int32_t* at, std::int64_t stride, std::int64_t count,
 
 class index_look {
 public:
-    index_look(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies)
+    index_look(const call_numbers& call, const index_use& use, node_span<variation_bits> varies)
         : call_(call), use_(use), varies_(varies) {}
 
     void run() {
         if (use_.is_entry && all_entries_within()) return;
         const std::size_t nodes = call_.graph.nodes.size();
         scratch room, memory;
-        auto* const first = static_cast<std::int16_t*>(room.take(nodes * sizeof(std::int16_t)));
+        auto* const first = static_cast<node_id*>(room.take(nodes * sizeof(node_id)));
         if (!first) throw std::bad_alloc();
-        std::span order = nodes_under(call_.graph, use_, {first, nodes});
-        const int quotient = all_quotients_of_keys(order);
+        std::span order = nodes_under(call_.graph, use_, node_span<node_id>({first, nodes}));
+        const node_id quotient = all_quotients_of_keys(order);
         auto* const numbers = static_cast<std::byte*>(memory.take(number_run::bytes_for(nodes, order.size())));
         if (!numbers) throw std::bad_alloc();
         number_run values(call_, varies_, without_keys(order, quotient), quotient, numbers);
@@ -75,23 +75,23 @@ private:
     }
 
     /// kv_idx / n, if keys are asked for in no other way: then a look at each page will do.
-    int all_quotients_of_keys(std::span<const std::int16_t> order) const {
-        int quotient = -1;
-        for (const std::int16_t at : order) {
+    node_id all_quotients_of_keys(std::span<const node_id> order) const {
+        node_id quotient = no_node;
+        for (const node_id at : order) {
             const instruction& n = call_.node(at);
             for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i) {
                 if (call_.node(n.arguments[i]).op != operation::kv_idx) continue;
-                if (n.op != operation::divide || i != 0 || quotient >= 0 ||
-                    varies_[static_cast<std::size_t>(n.arguments[1])] != 0)
-                    return -1;
+                if (n.op != operation::divide || i != 0 || quotient >= 0 || varies_[n.arguments[1]] != 0)
+                    return no_node;
                 quotient = at;
             }
         }
         return quotient;
     }
-    std::span<const std::int16_t> without_keys(std::span<std::int16_t> order, int quotient) const {
+    std::span<const node_id> without_keys(std::span<node_id> order, node_id quotient) const {
         if (quotient < 0) return order;
-        const auto kept = std::ranges::remove_if(order, [&](int at) { return call_.node(at).op == operation::kv_idx; });
+        const auto kept =
+            std::ranges::remove_if(order, [&](node_id at) { return call_.node(at).op == operation::kv_idx; });
         return order.first(order.size() - kept.size());
     }
 
@@ -152,10 +152,10 @@ private:
 
     std::int64_t channels() const {
         std::int64_t most = 0;
-        for (std::size_t at = 0; at < call_.graph.nodes.size(); ++at) {
-            const instruction& n = call_.node(static_cast<int>(at));
+        for (const node_id at : call_.graph.nodes.ids()) {
+            const instruction& n = call_.node(at);
             if (n.op == operation::tokens && leads_to(n.arguments[0], use_.load))
-                most = std::max(most, width_of_tokens(call_.shape, call_.graph, call_.given, static_cast<int>(at)));
+                most = std::max(most, width_of_tokens(call_.shape, call_.graph, call_.given, at));
             if ((n.op == operation::queries || n.op == operation::keys) && leads_to(n.arguments[0], use_.load))
                 most = std::max(most, call_.shape[axis_kind::depth]);
             if ((n.op == operation::values || n.op == operation::as_output) && leads_to(n.arguments[0], use_.load))
@@ -176,26 +176,25 @@ private:
         if (bound == of_value_channel) return call_.shape[axis_kind::value_depth];
         const instruction& use = call_.node(use_.load);
         if (use.op == operation::deposit) {
-            const int extent = extent_of_deposit(call_.graph, use, std::countr_zero(bound / of_bound));
+            const node_id extent = extent_of_deposit(call_.graph, use, std::countr_zero(bound / of_bound));
             return extent < 0 ? 0 : call_.number(extent);
         }
         std::int64_t most = 0;
         for (const instruction& n : call_.graph.nodes)
-            each_bound_index(n, [&](int counted, int extent, int body) {
-                if (varies_[static_cast<std::size_t>(counted)] == bound && leads_to(body, use_.load))
-                    most = std::max(most, call_.number(extent));
+            each_bound_index(n, [&](node_id counted, node_id extent, node_id body) {
+                if (varies_[counted] == bound && leads_to(body, use_.load)) most = std::max(most, call_.number(extent));
             });
         return most;
     }
     /// Within the formula of one tensor: what another is made of has channels of its own.
-    bool leads_to(int from, int load) const {
+    bool leads_to(node_id from, node_id load) const {
         if (from <= load) return from == load;
         const instruction& n = call_.node(from);
         if (n.kind == kind::tensor || n.kind == kind::tokens || n.op == operation::as_output) return false;
         if (n.op == operation::recurrence) return leads_to(arguments_of(n).value, load);
         const auto first = n.arguments.begin() + (n.op == operation::load ? 1 : 0);
         return std::any_of(first, n.arguments.begin() + n.argument_count,
-                           [&](std::int16_t each) { return leads_to(each, load); });
+                           [&](node_id each) { return leads_to(each, load); });
     }
 
     // --- words
@@ -214,7 +213,7 @@ private:
             }
             return say(" at (", place, ")");
         }
-        const variation_bits varies = varies_[static_cast<std::size_t>(use_.index)];
+        const variation_bits varies = varies_[use_.index];
         static constexpr std::pair<variation_bits, std::string_view> positions[] = {
             {of_batch, "b"},    {of_head, "h"},        {of_query, "q_idx"},
             {of_key, "kv_idx"}, {of_channel, "d_idx"}, {of_value_channel, "value_idx"}};
@@ -228,7 +227,7 @@ private:
     [[noreturn]] void refuse(number_run& values) const {
         values.compute(found_.place, of_head, 1);
         const instruction& n = call_.node(use_.index);
-        const bool from_tensor = (varies_[static_cast<std::size_t>(use_.index)] & of_tensor) != 0;
+        const bool from_tensor = (varies_[use_.index] & of_tensor) != 0;
         const std::string what =
             n.op == operation::load
                 ? std::string(call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].name)
@@ -246,7 +245,7 @@ private:
 
     const call_numbers& call_;
     const index_use& use_;
-    std::span<const variation_bits> varies_;
+    node_span<variation_bits> varies_;
     std::int64_t divisor_ = 1;  // keys that a position stands for
     struct {
         std::int64_t count, places;
@@ -259,7 +258,7 @@ private:
 
 /// One store of an element, whose value nothing else reads: equal nodes of a graph are one.
 void guard_by_store(const graph_ir& graph, index_use& use) {
-    const auto readers = [&](int node) {
+    const auto readers = [&](node_id node) {
         return std::ranges::count_if(graph.nodes, [&](const instruction& n) {
             const auto end = n.arguments.begin() + n.argument_count;
             return std::find(n.arguments.begin(), end, node) != end;
@@ -272,7 +271,7 @@ void guard_by_store(const graph_ir& graph, index_use& use) {
         use.guards[use.guard_count++] = {written.condition, true};
 }
 
-void look_at(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies) {
+void look_at(const call_numbers& call, const index_use& use, node_span<variation_bits> varies) {
     index_look(call, use, varies).run();
 }
 

@@ -45,7 +45,7 @@ bool is_own_position(const call_numbers& call, const instruction& load, std::siz
     if (index.op == operation::value_idx) return along == axis_kind::value_depth;
     if (family_of(index.op) != family::terminal) return false;
     if (load.op == operation::deposit && index.op == operation::bound) {  // a channel, as gradients call it
-        const int extent = extent_of_deposit(call.graph, load, index.integer);
+        const node_id extent = extent_of_deposit(call.graph, load, index.integer);
         return extent >= 0 && positions[operation::d_idx](along, false) &&
                call.node(extent).op == (along == axis_kind::depth ? operation::depth : operation::value_depth);
     }
@@ -60,14 +60,13 @@ public:
         : call_(call), all_(all), facts_(facts), found_(found) {}
 
     void run() {
-        const std::span nodes = call_.graph.nodes;
         if (may_overflow()) check_overflows();
-        for (std::size_t at = 0; at < nodes.size(); ++at) {
-            const instruction& n = nodes[at];
+        for (const node_id at : call_.graph.nodes.ids()) {
+            const instruction& n = call_.node(at);
             if (n.op != operation::load && n.op != operation::deposit) continue;
             if (is_formed(call_.node(n.arguments[0]).op)) continue;  // read by gradients, at their own positions
             for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis)
-                if (!is_own_position(call_, n, axis)) check(static_cast<int>(at), axis);
+                if (!is_own_position(call_, n, axis)) check(at, axis);
         }
     }
 
@@ -81,16 +80,16 @@ private:
     void analyse() {
         if (facts_.data()) return;
         const std::size_t count = call_.graph.nodes.size();
-        auto* at = static_cast<std::byte*>(facts_.take(
-            count * (sizeof(variation_bits) + sizeof(integer_interval) + sizeof(std::int16_t) + sizeof(reach))));
+        auto* at = static_cast<std::byte*>(
+            facts_.take(count * (sizeof(variation_bits) + sizeof(integer_interval) + sizeof(node_id) + sizeof(reach))));
         if (!at) throw std::bad_alloc();
-        const auto next = [&]<class T>(std::span<T>& to) {
-            to = {reinterpret_cast<T*>(at), count};
+        const auto next = [&]<class T>(node_span<T>& to) {
+            to = node_span<T>({reinterpret_cast<T*>(at), count});
             at += count * sizeof(T);
         };
         next(ranges_), next(varies_), next(order_), next(reached_);
         find_variations(call_.graph, varies_);
-        for (std::size_t n = 0; n < count; ++n) ranges_[n] = range_of(call_, static_cast<int>(n), ranges_.first(n));
+        find_ranges(call_, ranges_);
         mark_reached();
         mark_chosen();
         mark_places();
@@ -123,13 +122,13 @@ private:
     /// in every kernel, as the language has it.
     void check_overflows() {
         analyse();
-        for (std::size_t at = 0; at < ranges_.size(); ++at) {
+        for (const node_id at : ranges_.ids()) {
             if ((reached_[at] & place) == 0 || !ranges_[at].overflows()) continue;
             const bool above = ranges_[at].is_above();
             constexpr variation_bits of_positions = of_batch | of_head | of_query | of_key | of_channel;
             const bool varies = (varies_[at] & (of_positions | ~(of_bound - 1))) != 0;
-            fail(say(formula_of(call_.graph, static_cast<int>(at)), " from ", integer_interval::least, " to ",
-                     integer_interval::most, ", integers of 32 bits"),
+            fail(say(formula_of(call_.graph, at), " from ", integer_interval::least, " to ", integer_interval::most,
+                     ", integers of 32 bits"),
                  say(above ? "up to " : "down to ", above ? ranges_[at].highest : ranges_[at].lowest,
                      varies ? " at this call's lengths" : ""),
                  varies ? "an index for each axis of a table, reals (as_real) where no index is meant, or fewer "
@@ -140,12 +139,12 @@ private:
 
     /// The indices of loads and deposits, and the integers that these are made of.
     void mark_places() {
-        for (std::size_t at = reached_.size(); at-- > 0;) {
-            const instruction& n = call_.node(static_cast<int>(at));
+        for (node_id at = reached_.ids().last(); at >= 0; --at) {
+            const instruction& n = call_.node(at);
             const bool reads = n.op == operation::load || n.op == operation::deposit,
                        computes = n.kind == kind::integer && (reached_[at] & place) != 0;
             for (std::size_t i = 0; i < n.argument_count; ++i) {
-                const auto argument = static_cast<std::size_t>(n.arguments[i]);
+                const node_id argument = n.arguments[i];
                 if (call_.node(n.arguments[i]).kind == kind::integer && ((reads && i > 0) || (computes && !reads)))
                     reached_[argument] |= place;
             }
@@ -155,30 +154,28 @@ private:
     /// Branches of where(), and what && and || may leave out, are not always read.
     void mark_reached() {
         std::ranges::fill(reached_, reach{0});
-        for (const output_declaration& output : call_.graph.outputs)
-            reached_[static_cast<std::size_t>(output.node)] = read | always;
-        for (const auto& [element, value] : call_.graph.stores)
-            reached_[static_cast<std::size_t>(element)] = reached_[static_cast<std::size_t>(value)] = read | always;
-        for (std::size_t at = reached_.size(); at-- > 0;) {
-            const instruction& n = call_.node(static_cast<int>(at));
+        for (const output_declaration& output : call_.graph.outputs) reached_[output.node] = read | always;
+        for (const auto& [element, value] : call_.graph.stores) reached_[element] = reached_[value] = read | always;
+        for (node_id at = reached_.ids().last(); at >= 0; --at) {
+            const instruction& n = call_.node(at);
             for (std::size_t i = 0; i < n.argument_count; ++i) {
                 const bool is_choice = (n.op == operation::where && i > 0) || n.op == operation::logical_and ||
                                        n.op == operation::logical_or;
-                reached_[static_cast<std::size_t>(n.arguments[i])] |= is_choice ? reached_[at] & read : reached_[at];
+                reached_[n.arguments[i]] |= is_choice ? reached_[at] & read : reached_[at];
             }
         }
     }
 
     /// where(condition, x, 0), times what it is multiplied by on its way to a gradient, and summed.
     void mark_chosen() {
-        const auto is = [&](int at) { return (reached_[static_cast<std::size_t>(at)] & chosen) != 0; };
-        const auto is_zero = [&](int at) {
+        const auto is = [&](node_id at) { return (reached_[at] & chosen) != 0; };
+        const auto is_zero = [&](node_id at) {
             const instruction& n = call_.node(at);
             return n.op == operation::constant && n.integer == 0 && n.number == 0;
         };
-        for (std::size_t at = 0; at < reached_.size(); ++at) {
-            const instruction& n = call_.node(static_cast<int>(at));
-            const int first = n.arguments[0], last = n.arguments[n.argument_count > 0 ? n.argument_count - 1u : 0u];
+        for (const node_id at : reached_.ids()) {
+            const instruction& n = call_.node(at);
+            const node_id first = n.arguments[0], last = n.arguments[n.argument_count > 0 ? n.argument_count - 1u : 0u];
             if (n.op == operation::where      ? is_zero(n.arguments[1]) || is_zero(last)
                 : n.op == operation::multiply ? is(first) || is(last)
                 : n.op == operation::negate   ? is(first)
@@ -190,23 +187,23 @@ private:
     }
 
     /// Whether an index counts whatever conditions say.
-    bool is_always(int load) const {
+    bool is_always(node_id load) const {
         const instruction& n = call_.node(load);
-        if (n.op == operation::deposit) return (reached_[static_cast<std::size_t>(n.arguments[0])] & chosen) == 0;
-        return (reached_[static_cast<std::size_t>(load)] & always) != 0;
+        if (n.op == operation::deposit) return (reached_[n.arguments[0]] & chosen) == 0;
+        return (reached_[load] & always) != 0;
     }
 
-    void check(int load, std::size_t axis) {
+    void check(node_id load, std::size_t axis) {
         analyse();
         const instruction& n = call_.node(load);
         // A call without queries or keys is none to refuse: nothing of what it reads there counts.
         const std::int64_t at_least = call_.along(n, axis) == axis_kind::free ? 0 : 1;
         index_use use{load, n.arguments[axis + 1], axis, std::max(call_.places(n, axis), at_least),
                       call_.ends_with_keys(n, axis)};
-        const auto index = static_cast<std::size_t>(use.index);
+        const node_id index = use.index;
         const variation_bits varies = varies_[index];
         if (!use.ends_with_keys && ranges_[index].is_within(use.places)) return;
-        if (reached_[static_cast<std::size_t>(load)] == 0 || (varies & not_before) != 0) return;
+        if (reached_[load] == 0 || (varies & not_before) != 0) return;
         if (call_.node(use.index).op == operation::bound) return check_sums(use);
         // Kernels do not look at what a channel alone makes, which is a bound index where it is a gradient's.
         const bool of_channels = varies == of_channel || varies == of_value_channel ||
@@ -229,14 +226,15 @@ private:
         const instruction& first = call_.node(use.load);
         if (first.op == operation::deposit) return false;
         constexpr variation_bits unknown = not_before | ~(of_bound - 1);
-        for (int at = use.load; (reached_[static_cast<std::size_t>(at)] & always) == 0;) {
-            int user = -1, argument = 0;
-            for (std::size_t other = static_cast<std::size_t>(at) + 1; other < reached_.size(); ++other) {
-                const instruction& n = call_.node(static_cast<int>(other));
+        for (node_id at = use.load; (reached_[at] & always) == 0;) {
+            node_id user = no_node;
+            int argument = 0;
+            for (node_id other = node_at(at + 1); other <= reached_.ids().last(); ++other) {
+                const instruction& n = call_.node(other);
                 for (std::size_t i = 0; i < n.argument_count; ++i) {
                     if (n.arguments[i] != at) continue;
                     if (user >= 0) return false;
-                    user = static_cast<int>(other), argument = static_cast<int>(i);
+                    user = other, argument = static_cast<int>(i);
                 }
             }
             if (user < 0) return false;
@@ -244,22 +242,19 @@ private:
             const bool both = n.op == operation::logical_and, either = n.op == operation::logical_or,
                        of_where = n.op == operation::where && argument > 0;
             if (both || either || of_where) {
-                const std::int16_t condition = n.arguments[of_where ? 0 : static_cast<std::size_t>(1 - argument)];
-                if (use.guard_count == index_use::most_guards ||
-                    (varies_[static_cast<std::size_t>(condition)] & unknown) != 0)
-                    return false;
+                const node_id condition = n.arguments[of_where ? 0 : static_cast<std::size_t>(1 - argument)];
+                if (use.guard_count == index_use::most_guards || (varies_[condition] & unknown) != 0) return false;
                 use.guards[use.guard_count++] = {condition, both || (of_where && argument == 1)};
             }
             at = user;
         }
-        return (varies_[static_cast<std::size_t>(use.index)] & unknown) == 0 || use.guard_count == 0;
+        return (varies_[use.index] & unknown) == 0 || use.guard_count == 0;
     }
 
     void add(index_use use, variation_bits varies) {
-        for (const index_use::guard& each : use.guarded_by())
-            varies |= varies_[static_cast<std::size_t>(each.condition)];
-        const std::span<const std::int16_t> order = nodes_under(call_.graph, use, order_);
-        if (std::ranges::any_of(order, [&](std::int16_t at) { return is_elsewhere(call_.node(at)); })) return;
+        for (const index_use::guard& each : use.guarded_by()) varies |= varies_[each.condition];
+        const std::span<const node_id> order = nodes_under(call_.graph, use, order_);
+        if (std::ranges::any_of(order, [&](node_id at) { return is_elsewhere(call_.node(at)); })) return;
         const named_argument* const lengths = call_.given.kv_lengths;
         if (lengths && lengths->view.where() != memory::host && (use.ends_with_keys || (varies & of_key) != 0)) return;
         use.is_entry = !use.ends_with_keys && use.guard_count == 0 && is_entry(call_.node(use.index));
@@ -268,7 +263,7 @@ private:
         found_.push_back(use);
         // Other uses of the index may have more channels, or longer sums.
         const bool alike = (varies & (of_channel | ~(of_bound - 1))) == 0 && use.guard_count == 0;
-        if (alike && !use.ends_with_keys) ranges_[static_cast<std::size_t>(use.index)] = {0, use.places - 1};
+        if (alike && !use.ends_with_keys) ranges_[use.index] = {0, use.places - 1};
     }
 
     bool is_elsewhere(const instruction& n) const {
@@ -281,10 +276,9 @@ private:
         for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis) {
             const instruction& at = call_.node(n.arguments[axis + 1]);
             const bool page = at.op == operation::divide && call_.node(at.arguments[0]).op == operation::kv_idx &&
-                              varies_[static_cast<std::size_t>(at.arguments[1])] == 0;
+                              varies_[at.arguments[1]] == 0;
             if (axis + 2 < n.argument_count ? at.op != operation::b : at.op != operation::kv_idx && !page) return false;
-            if (!ranges_[static_cast<std::size_t>(n.arguments[axis + 1])].is_within(call_.places(n, axis)))
-                return false;
+            if (!ranges_[n.arguments[axis + 1]].is_within(call_.places(n, axis))) return false;
         }
         return n.argument_count == 3;
     }
@@ -299,12 +293,12 @@ private:
                      say(use.places), "tensors that are as long there as what they are multiplied by");
         };
         if (call_.node(use.load).op == operation::deposit) {
-            const int extent = extent_of_deposit(call_.graph, call_.node(use.load), index.integer);
+            const node_id extent = extent_of_deposit(call_.graph, call_.node(use.load), index.integer);
             return check_extent(extent < 0 ? 0 : call_.number(extent), [] { return true; });
         }
-        for (std::size_t at = static_cast<std::size_t>(use.load) + 1; at < call_.graph.nodes.size(); ++at) {
-            const instruction& n = call_.node(static_cast<int>(at));
-            each_bound_index(n, [&](int counted, int extent, int body) {
+        for (node_id at = node_at(use.load + 1); at <= call_.graph.nodes.ids().last(); ++at) {
+            const instruction& n = call_.node(at);
+            each_bound_index(n, [&](node_id counted, node_id extent, node_id body) {
                 if (call_.node(counted).integer == index.integer)
                     check_extent(call_.number(extent), [&] { return is_in_body(use.load, counted, body); });
             });
@@ -312,59 +306,56 @@ private:
     }
 
     /// Whether a sum adds what a load reads, and always does.
-    bool is_in_body(int load, int counted, int body) {
-        const variation_bits index = varies_[static_cast<std::size_t>(counted)];
-        const std::span within = order_;  // 1 where the body reads it
-        std::ranges::fill(within, std::int16_t{0});
-        within[static_cast<std::size_t>(body)] = 1;
-        for (int at = body; at > load; --at) {
+    bool is_in_body(node_id load, node_id counted, node_id body) {
+        const variation_bits index = varies_[counted];
+        node_span<node_id> within = order_;  // itself where the body reads it
+        std::ranges::fill(within, no_node);
+        within[body] = body;
+        for (node_id at = body; at > load; --at) {
             const instruction& n = call_.node(at);
-            if (within[static_cast<std::size_t>(at)] == 0 || (varies_[static_cast<std::size_t>(at)] & index) == 0)
-                continue;
+            if (within[at] == no_node || (varies_[at] & index) == 0) continue;
             if (n.op == operation::where || n.op == operation::logical_and || n.op == operation::logical_or) continue;
-            for (std::size_t i = 0; i < n.argument_count; ++i) within[static_cast<std::size_t>(n.arguments[i])] = 1;
+            for (std::size_t i = 0; i < n.argument_count; ++i) within[n.arguments[i]] = n.arguments[i];
         }
-        return within[static_cast<std::size_t>(load)] != 0;
+        return within[load] != no_node;
     }
 
     const call_numbers& call_;
     bool all_;
     scratch& facts_;
     std::pmr::vector<index_use>& found_;
-    std::span<integer_interval> ranges_;
-    std::span<variation_bits> varies_;
-    std::span<std::int16_t> order_;
-    std::span<reach> reached_;
+    node_span<integer_interval> ranges_;
+    node_span<variation_bits> varies_;
+    node_span<node_id> order_;
+    node_span<reach> reached_;
 
 public:
-    std::span<variation_bits> varies() const { return varies_; }
+    node_span<variation_bits> varies() const { return varies_; }
 };
 
 }  // namespace
 
-std::span<std::int16_t> nodes_under(const graph_ir& graph, const index_use& use, std::span<std::int16_t> room) {
-    std::ranges::fill(room, std::int16_t{0});
-    int last = use.index;
-    room[static_cast<std::size_t>(use.index)] = 1;
+std::span<node_id> nodes_under(const graph_ir& graph, const index_use& use, node_span<node_id> room) {
+    std::ranges::fill(room, no_node);  // itself where a node is needed
+    node_id last = use.index;
+    room[last] = last;
     for (const index_use::guard& each : use.guarded_by())
-        last = std::max<int>(last, each.condition), room[static_cast<std::size_t>(each.condition)] = 1;
-    for (int at = last; at >= 0; --at) {
+        last = std::max(last, each.condition), room[each.condition] = each.condition;
+    for (node_id at = last; at >= 0; --at) {
         const instruction& n = node_of(graph, at);
-        if (room[static_cast<std::size_t>(at)] == 0 || n.op == operation::extent) continue;
+        if (room[at] == no_node || n.op == operation::extent) continue;
         for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)
-            room[static_cast<std::size_t>(n.arguments[i])] = 1;
+            room[n.arguments[i]] = n.arguments[i];
     }
-    std::size_t count = 0;
-    for (int at = 0; at <= last; ++at)
-        if (room[static_cast<std::size_t>(at)] != 0) room[count++] = static_cast<std::int16_t>(at);
-    return room.first(count);
+    const auto others = std::ranges::remove(room, no_node);
+    return {room.begin(), others.begin()};
 }
 
-int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index) {
+node_id extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index) {
     const instruction* n = &node_of(graph, deposit.arguments[0]);
     for (; n->op == operation::each; n = &node_of(graph, n->arguments[2]))
         if (node_of(graph, n->arguments[0]).integer == index) return n->arguments[1];
-    return -1;
+    return no_node;
 }
 
 std::string_view tensor_name(const call_numbers& call, const index_use& use) {

@@ -15,7 +15,7 @@ namespace attune::detail {
 
 /// An index, of a read or of the place where a gradient is added up, that can only be checked by looking at its values.
 struct index_use {
-    int load, index;
+    node_id load, index;
     std::size_t axis;
     std::int64_t places;
     bool ends_with_keys;
@@ -24,7 +24,7 @@ struct index_use {
 
     /// Conditions, each of which has to have this value where the index counts.
     struct guard {
-        std::int16_t condition;
+        node_id condition;
         bool value;
     };
     static constexpr std::size_t most_guards = 4;
@@ -49,13 +49,13 @@ public:
 
 private:
     scratch facts_;
-    std::span<variation_bits> varies_;  ///< by node, if there is a use
+    node_span<variation_bits> varies_;  ///< by node, if there is a use
     std::pmr::vector<index_use> uses_;
 };
 
 /// The nodes that an index and its guards are made of, arguments before their users, in `room` for all nodes of the
 /// graph.
-std::span<std::int16_t> nodes_under(const graph_ir& graph, const index_use& use, std::span<std::int16_t> room);
+std::span<node_id> nodes_under(const graph_ir& graph, const index_use& use, node_span<node_id> room);
 
 /// Calls `of(index, extent, body)`, nodes, for each bound index that an operation counts.
 template <class F> void each_bound_index(const instruction& n, F of) {
@@ -63,8 +63,9 @@ template <class F> void each_bound_index(const instruction& n, F of) {
     for (std::size_t i = 1; n.op == operation::precomputed && i < n.argument_count; i += 2)
         of(n.arguments[i], n.arguments[i + 1], n.arguments[0]);
 }
-/// The node that says how far a deposit counts a bound index, by the index's number; -1 where it does not count it.
-int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index);
+/// The node that says how far a deposit counts a bound index, by the index's number; no_node where it does not count
+/// it.
+node_id extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index);
 
 /// The place of a store counts where the store's condition holds, unless it is read otherwise, too.
 void guard_by_store(const graph_ir& graph, index_use& use);
@@ -74,7 +75,7 @@ std::string_view tensor_name(const call_numbers& call, const index_use& use);
 std::string_view axis_name(const call_numbers& call, const index_use& use);
 
 /// Checks every index of a use; throws attune::error if one is outside its axis.
-void look_at(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies);
+void look_at(const call_numbers& call, const index_use& use, node_span<variation_bits> varies);
 
 }  // namespace attune::detail
 #pragma GCC visibility pop

@@ -87,12 +87,12 @@ public:
     }
 
     std::int64_t width(const instruction& tokens) { return number_of(tokens, 1); }
-    std::int64_t number_at(int node) { return value(node); }
+    std::int64_t number_at(node_id node) { return value(node); }
 
     /// Numbers that must be equal.
     void check_equalities() {
-        for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
-            if (graph_.nodes[n].op == operation::same) value(static_cast<int>(n));
+        for (const node_id n : graph_.nodes.ids())
+            if (graph_.nodes[n].op == operation::same) value(n);
     }
 
 private:
@@ -108,7 +108,7 @@ private:
     }
 
     /// Channels that a tensor has are divided among parts and heads: none may be left.
-    void check_parts(int width) {
+    void check_parts(node_id width) {
         std::int64_t parts = 1;
         const instruction* n = &node_of(graph_, width);
         for (; n->op == operation::divide || n->op == operation::same; n = &node_of(graph_, width = n->arguments[0]))
@@ -176,7 +176,7 @@ private:
         return x;
     }
 
-    std::int64_t value(int at) {
+    std::int64_t value(node_id at) {
         const instruction& n = node_of(graph_, at);
         if (n.kind == kind::condition) return condition(n);
         if (n.kind != kind::integer) refuse();
@@ -315,7 +315,7 @@ private:
     }
 
     /// A number of the call as the formula has it.
-    std::string text(int at) const {
+    std::string text(node_id at) const {
         const instruction& n = node_of(graph_, at);
         const auto x = [&](std::size_t i) { return text(n.arguments[i]); };
         if (n.op == operation::constant) return std::to_string(n.integer);
@@ -368,12 +368,14 @@ void check_equalities(const call_shape& shape, const graph_ir& graph, const matc
     evaluator.check_precomputed();
 }
 
-std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node) {
+std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                            node_id node) {
     call_shape settled = shape;
     return number_evaluator(settled, graph, given).number_at(node);
 }
 
-std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node) {
+std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                             node_id node) {
     call_shape settled = shape;  // nothing is left to state
     return number_evaluator(settled, graph, given).width(node_of(graph, node));
 }

@@ -146,7 +146,7 @@ constexpr by_operation<family::conversion, either> conversions{
 
 }  // namespace
 
-template <axis_kind Axis> void number_run::extent_along(number_run& run, int, values& to) {
+template <axis_kind Axis> void number_run::extent_along(number_run& run, node_id, values& to) {
     to.at[0].integer = static_cast<integer>(run.call_.shape[Axis]);
 }
 
@@ -165,28 +165,31 @@ std::size_t number_run::bytes_for(std::size_t nodes, std::size_t ordered) {
     return nodes * sizeof(values) + ordered * longest * sizeof(number);
 }
 
-number_run::number_run(const call_numbers& call, std::span<const variation_bits> varies,
-                       std::span<const std::int16_t> order, int quotient, std::byte* memory)
-    : call_(call), varies_(varies), order_(order), quotient_(quotient), values_(reinterpret_cast<values*>(memory)) {
+number_run::number_run(const call_numbers& call, node_span<variation_bits> varies, std::span<const node_id> order,
+                       node_id quotient, std::byte* memory)
+    : call_(call),
+      varies_(varies),
+      order_(order),
+      quotient_(quotient),
+      values_({reinterpret_cast<values*>(memory), call.graph.nodes.size()}) {
     auto* numbers = reinterpret_cast<number*>(memory + call.graph.nodes.size() * sizeof(values));
-    for (const std::int16_t each : order) {
-        new (values_ + each) values{new (numbers) number[longest], 0, false};
+    for (const node_id each : order) {
+        new (&values_[each]) values{new (numbers) number[longest], 0, false};
         numbers += longest;
     }
-    bound_ = varies[static_cast<std::size_t>(order.back())] & all_bound;
+    bound_ = varies[order.back()] & all_bound;
 }
 
 void number_run::compute(const number_place& first, variation_bits counting, int count) {
     here_ = first, counting_ = counting, count_ = count;
-    for (const std::int16_t each : order_)
-        if ((varies_[static_cast<std::size_t>(each)] & all_bound & ~bound_) == 0)
-            compute(each);  // the rest within sums
+    for (const node_id each : order_)
+        if ((varies_[each] & all_bound & ~bound_) == 0) compute(each);  // the rest within sums
 }
 
-void number_run::compute(int at) {
+void number_run::compute(node_id at) {
     const instruction& n = call_.node(at);
     values& to = values_[at];
-    to.step = (varies_[static_cast<std::size_t>(at)] & counting_) != 0 ? 1 : 0, to.counts = false;
+    to.step = (varies_[at] & counting_) != 0 ? 1 : 0, to.counts = false;
     if (at == quotient_ || n.op == operation::value_idx) {
         std::int32_t next = here_[at == quotient_ ? of_key : of_value_channel];
         for (number& each : room(to)) each.integer = next++;
@@ -213,15 +216,15 @@ void number_run::compute(int at) {
     }
 }
 
-void number_run::terminal(int at, values& to) {
-    using fill = void (*)(number_run&, int, values&);
-    static constexpr fill position = [](number_run& r, int at, values& to) {
-        const int first = r.here_[r.varies_[static_cast<std::size_t>(at)]];
+void number_run::terminal(node_id at, values& to) {
+    using fill = void (*)(number_run&, node_id, values&);
+    static constexpr fill position = [](number_run& r, node_id at, values& to) {
+        const int first = r.here_[r.varies_[at]];
         for (int i = 0; number& each : r.room(to)) each.integer = first + i++;
         to.counts = to.step != 0;
     };
-    static constexpr fill tensor = [](number_run&, int, values&) {};  // what loads and extents ask for is no number
-    static constexpr fill passed = [](number_run& r, int at, values& to) {
+    static constexpr fill tensor = [](number_run&, node_id, values&) {};  // what loads and extents ask for is no number
+    static constexpr fill passed = [](number_run& r, node_id at, values& to) {
         const instruction& n = r.call_.node(at);
         const auto input = static_cast<std::size_t>(n.input);
         const scalar_value given = scalar_of(r.call_.graph.inputs[input], *r.call_.given.inputs[input]);
@@ -230,14 +233,14 @@ void number_run::terminal(int at, values& to) {
         else
             to.at[0].integer = static_cast<integer>(given.integer);
     };
-    static constexpr fill constant = [](number_run& r, int at, values& to) {
+    static constexpr fill constant = [](number_run& r, node_id at, values& to) {
         const instruction& n = r.call_.node(at);
         if (n.kind == kind::real)
             to.at[0].real = static_cast<float>(n.number);
         else
             to.at[0].integer = static_cast<integer>(n.integer);
     };
-    static constexpr fill in_use = [](number_run& r, int, values& to) {
+    static constexpr fill in_use = [](number_run& r, node_id, values& to) {
         for (int i = 0; number& each : r.room(to))
             each.integer = static_cast<integer>(r.call_.keys_in_use(r.here_[of_batch] + i++));
     };
@@ -338,10 +341,10 @@ void number_run::load(const instruction& n, values& to) {
         convert([](number& x) { x.real = static_cast<float>(x.integer); });
 }
 
-void number_run::reduce(int at, values& to) {
+void number_run::reduce(node_id at, values& to) {
     const instruction& n = call_.node(at);
-    const variation_bits index = varies_[static_cast<std::size_t>(n.arguments[0])], outer = bound_;
-    const int body = n.arguments[2];
+    const variation_bits index = varies_[n.arguments[0]], outer = bound_;
+    const node_id body = n.arguments[2];
     const std::int64_t extent = call_.number(n.arguments[1]);
     bound_ |= index;
     number none{.integer = 0};  // and the real 0
@@ -349,8 +352,8 @@ void number_run::reduce(int at, values& to) {
     std::fill_n(to.at, to.step ? count_ : 1, none);
     for (std::int64_t each = 0; each < extent; ++each) {
         here_[index] = static_cast<std::int32_t>(each);
-        for (const std::int16_t within : order_) {
-            const variation_bits varies = varies_[static_cast<std::size_t>(within)];
+        for (const node_id within : order_) {
+            const variation_bits varies = varies_[within];
             if (within >= at) break;
             if ((varies & index) != 0 && (varies & all_bound & ~bound_) == 0) compute(within);
         }

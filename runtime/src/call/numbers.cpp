@@ -14,9 +14,9 @@ constexpr integer_interval anything{};
 /// Channels of whatever has most of them.
 std::int64_t most_channels(const call_numbers& call) {
     std::int64_t count = std::max({call.shape[axis_kind::depth], call.shape[axis_kind::value_depth], std::int64_t{1}});
-    for (std::size_t at = 0; at < call.graph.nodes.size(); ++at)
-        if (call.node(static_cast<int>(at)).op == operation::tokens)
-            count = std::max(count, width_of_tokens(call.shape, call.graph, call.given, static_cast<int>(at)));
+    for (const node_id at : call.graph.nodes.ids())
+        if (call.node(at).op == operation::tokens)
+            count = std::max(count, width_of_tokens(call.shape, call.graph, call.given, at));
     for (const store_declaration& store : call.graph.stores)
         if (const int axis = channel_axis(call.graph.nodes, store); axis >= 0)
             count = std::max(count, call.places(call.node(store.element), static_cast<std::size_t>(axis)));
@@ -27,33 +27,34 @@ std::int64_t most_channels(const call_numbers& call) {
 std::int64_t most_counted(const call_numbers& call, std::int64_t index) {
     std::int64_t count = 1;
     for (const instruction& n : call.graph.nodes)
-        each_bound_index(n, [&](int counted, int extent, int) {
+        each_bound_index(n, [&](node_id counted, node_id extent, node_id) {
             if (call.node(counted).integer == index) count = std::max(count, call.number(extent));
         });
     return count;
 }
 
-using range_of_terminal = integer_interval (*)(const call_numbers&, int);
-template <axis_kind Axis> integer_interval positions(const call_numbers& call, int) {
+using range_of_terminal = integer_interval (*)(const call_numbers&, node_id);
+template <axis_kind Axis> integer_interval positions(const call_numbers& call, node_id) {
     return {0, std::max<std::int64_t>(call.shape[Axis], 1) - 1};
 }
-template <axis_kind Axis> integer_interval extent_along(const call_numbers& call, int) {
+template <axis_kind Axis> integer_interval extent_along(const call_numbers& call, node_id) {
     return integer_interval::of(call.shape[Axis]);
 }
 
 constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
-    {operation::constant, [](const call_numbers& call, int at) { return integer_interval::of(call.node(at).integer); }},
-    {operation::scalar, [](const call_numbers& call, int at) { return integer_interval::of(call.number(at)); }},
+    {operation::constant,
+     [](const call_numbers& call, node_id at) { return integer_interval::of(call.node(at).integer); }},
+    {operation::scalar, [](const call_numbers& call, node_id at) { return integer_interval::of(call.number(at)); }},
     {operation::b, positions<axis_kind::batch>},
     {operation::h, positions<axis_kind::head>},
     {operation::q_idx, positions<axis_kind::query>},
     {operation::kv_idx, positions<axis_kind::key>},
-    {operation::d_idx, [](const call_numbers& call, int) { return integer_interval{0, most_channels(call) - 1}; }},
+    {operation::d_idx, [](const call_numbers& call, node_id) { return integer_interval{0, most_channels(call) - 1}; }},
     {operation::bound, [](const call_numbers& call,
-                          int at) { return integer_interval{0, most_counted(call, call.node(at).integer) - 1}; }},
-    {operation::input, [](const call_numbers&, int) { return anything; }},
+                          node_id at) { return integer_interval{0, most_counted(call, call.node(at).integer) - 1}; }},
+    {operation::input, [](const call_numbers&, node_id) { return anything; }},
     {operation::kv_lengths,
-     [](const call_numbers& call, int) { return integer_interval{0, call.shape[axis_kind::key]}; }},
+     [](const call_numbers& call, node_id) { return integer_interval{0, call.shape[axis_kind::key]}; }},
     {operation::depth, extent_along<axis_kind::depth>},
     {operation::value_depth, extent_along<axis_kind::value_depth>},
     {operation::query_length, extent_along<axis_kind::query>},
@@ -119,40 +120,35 @@ bool call_numbers::ends_with_keys(const instruction& load, std::size_t axis) con
            (input < 0 || !shape.is_own(static_cast<std::size_t>(input), axis_kind::key)) && !shape.keys_stated;
 }
 
-void find_variations(const graph_ir& graph, std::span<variation_bits> to) {
+void find_variations(const graph_ir& graph, node_span<variation_bits> to) {
     constexpr variation_bits positions = of_batch | of_head | of_query | of_key | of_channel, all_bound = -of_bound;
-    const auto of = [&](int at) { return to[static_cast<std::size_t>(at)]; };
-    for (std::size_t at = 0; at < graph.nodes.size(); ++at) {
-        const instruction& n = graph.nodes[at];
-        const dependences_of_node differs = dependences_at(n, [&](int argument) {
+    fold(graph.nodes, to, [&](node_id, const instruction& n, const auto& of) {
+        const dependences_of_node differs = dependences_at(n, [&](node_id argument) {
             return dependences_of_node{.on = of(argument) & positions, .bound = of(argument) / of_bound};
         });
         variation_bits here =
             (differs.on & positions) | (static_cast<variation_bits>(differs.bound) * of_bound & all_bound);
         // And who knows it.
         if (n.op == operation::value_idx) here |= of_value_channel;
-        if (n.op == operation::extent || about(n.op).family == family::terminal) {
-            to[at] = here;
-            continue;
-        }
+        if (n.op == operation::extent || about(n.op).family == family::terminal) return here;
         for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)
-            here |= of(n.arguments[i]) & (of_tensor | not_before | of_sum);
+            here |= of[i] & (of_tensor | not_before | of_sum);
         if (n.op == operation::load)
             here |= node_of(graph, n.arguments[0]).op == operation::input ? of_tensor : not_before;
         if (family_of(n.op) == family::sums && here != 0) here |= of_sum;
         if (n.op == operation::keep || (n.kind != kind::integer && n.kind != kind::real && n.kind != kind::condition))
             here |= not_before;
-        to[at] = here;
-    }
+        return here;
+    });
 }
 
-integer_interval range_of(const call_numbers& call, int at, std::span<const integer_interval> below) {
-    const instruction& n = call.node(at);
+namespace {
+
+/// The integers of a node from those of its arguments, `x(0)`.
+template <class Argument>
+integer_interval range_of(const call_numbers& call, node_id at, const instruction& n, const Argument& x) {
     if (n.kind == kind::condition) return {0, 1};
     if (n.kind != kind::integer) return anything;
-    const auto x = [&](std::size_t i) {
-        return below[static_cast<std::size_t>(n.arguments[i < n.argument_count ? i : 0])];
-    };
     switch (family_of(n.op)) {
         case family::terminal: return of_terminals[n.op](call, at);
         case family::tensors:
@@ -181,4 +177,11 @@ integer_interval range_of(const call_numbers& call, int at, std::span<const inte
     return anything;
 }
 
+}  // namespace
+
+void find_ranges(const call_numbers& call, node_span<integer_interval> to) {
+    fold(call.graph.nodes, to, [&](node_id at, const instruction& n, const auto& of) {
+        return range_of(call, at, n, [&](std::size_t i) { return of[i < n.argument_count ? i : 0]; });
+    });
+}
 }  // namespace attune::detail

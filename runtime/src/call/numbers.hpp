@@ -39,11 +39,11 @@ struct call_numbers {
     const call_shape& shape;
     const matched_arguments& given;
 
-    const instruction& node(int at) const { return node_of(graph, at); }
+    const instruction& node(node_id at) const { return node_of(graph, at); }
     std::int64_t keys_in_use(std::int64_t batch) const;
     std::int64_t key_head(std::int64_t head) const;
     /// A number of the whole call, such as an extent.
-    std::int64_t number(int node) const { return number_of_call(shape, graph, given, node); }
+    std::int64_t number(node_id node) const { return number_of_call(shape, graph, given, node); }
     /// The input that a load reads, or to whose gradient a deposit adds; -1 if the kernel makes it. What is said of
     /// loads below holds for deposits, too.
     int input_of(const instruction& load) const;
@@ -57,11 +57,11 @@ struct call_numbers {
 };
 
 /// By node.
-void find_variations(const graph_ir& graph, std::span<variation_bits> to);
+void find_variations(const graph_ir& graph, node_span<variation_bits> to);
 
-/// The integers of a node for any contents of the tensors and lengths, as if they had any size: a call is refused where
-/// an index leaves 32 bits. `below` are those of the nodes before it.
-integer_interval range_of(const call_numbers& call, int node, std::span<const integer_interval> below);
+/// The integers of nodes for any contents of the tensors and lengths, as if they had any size: a call is refused where
+/// an index leaves 32 bits.
+void find_ranges(const call_numbers& call, node_span<integer_interval> to);
 
 /// A position, one more for each bound index, and the value channel of an initial state.
 struct number_place {
@@ -87,31 +87,32 @@ public:
 
     static std::size_t bytes_for(std::size_t nodes, std::size_t ordered);
     /// `order`: the nodes that are computed, arguments before their users; bound indices that the last varies with are
-    /// given with the position. `quotient`: a node kv_idx / n that positions run over in place of kv_idx; -1: none.
-    number_run(const call_numbers& call, std::span<const variation_bits> varies, std::span<const std::int16_t> order,
-               int quotient, std::byte* memory);
+    /// given with the position. `quotient`: a node kv_idx / n that positions run over in place of kv_idx; no_node:
+    /// none.
+    number_run(const call_numbers& call, node_span<variation_bits> varies, std::span<const node_id> order,
+               node_id quotient, std::byte* memory);
 
     /// `count` positions from `first`, counting up one variable.
     void compute(const number_place& first, variation_bits counting, int count);
-    const values& operator[](int node) const { return values_[static_cast<std::size_t>(node)]; }
+    const values& operator[](node_id node) const { return values_[node]; }
 
 private:
     /// Room for as many numbers as differ.
     std::span<number> room(const values& to) const {
         return {to.at, to.step != 0 ? static_cast<std::size_t>(count_) : 1};
     }
-    void compute(int node);
-    void terminal(int node, values& to);
-    template <axis_kind Axis> static void extent_along(number_run& run, int node, values& to);
+    void compute(node_id node);
+    void terminal(node_id node, values& to);
+    template <axis_kind Axis> static void extent_along(number_run& run, node_id node, values& to);
     void load(const instruction& n, values& to);
-    void reduce(int node, values& to);
+    void reduce(node_id node, values& to);
     void pointwise(const instruction& n, values& to);
 
     const call_numbers& call_;
-    std::span<const variation_bits> varies_;
-    std::span<const std::int16_t> order_;
-    int quotient_;
-    values* values_;
+    node_span<variation_bits> varies_;
+    std::span<const node_id> order_;
+    node_id quotient_;
+    node_span<values> values_;
     number_place here_{};
     variation_bits counting_{}, bound_{};  // bound indices that have a value
     int count_{};

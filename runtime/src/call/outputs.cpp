@@ -125,9 +125,9 @@ bool goes_on_in_place(const graph_ir& graph, const matched_arguments& given, con
         if (!given.outputs[i] || &given.outputs[i]->view != &written) continue;
         const output_declaration& output = graph.outputs[i];
         if (kind_of(graph, output) != kind::last_state) return false;
-        const std::int16_t recurrence = recurrence_under(graph.nodes, output.node);
+        const node_id recurrence = recurrence_under(graph.nodes, output.node);
         if (!is_a_state_as_passed(graph, recurrence) || !is_read_once(graph, input)) return false;
-        const std::int16_t initial = arguments_of(node_of(graph, recurrence)).initial;
+        const node_id initial = arguments_of(node_of(graph, recurrence)).initial;
         const tensor& before = given.inputs[input]->view;
         return node_of(graph, node_of(graph, initial).arguments[0]).input == static_cast<std::int16_t>(input) &&
                before.data() == written.data() && std::ranges::equal(before.shape(), written.shape()) &&

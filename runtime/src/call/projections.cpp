@@ -12,7 +12,7 @@ computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, c
     const auto number = [](std::int64_t x) { return static_cast<std::size_t>(std::max<std::int64_t>(x, 0)); };
     const std::size_t batches = number(shape[axis_kind::batch]), heads = number(shape[axis_kind::head]);
     computed_cost cost;
-    for (const int n : computed_in_full(graph)) {
+    for (const node_id n : computed_in_full(graph)) {
         const instruction& tensor = node_of(graph, n);
         const bool tokens = tensor.op == operation::tokens,
                    of_keys = tensor.op == operation::keys || tensor.op == operation::values;
@@ -37,9 +37,9 @@ computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, c
         }
         cost.block_bytes = std::max(cost.block_bytes, block);
     }
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const node_id n : graph.nodes.ids()) {
         if (graph.nodes[n].kind != kind::precomputed) continue;
-        const instruction& reals = precomputed_reals(graph, static_cast<int>(n));
+        const instruction& reals = precomputed_reals(graph, n);
         std::size_t bytes = batches * heads * (chooses(graph.nodes[n].op) ? 1 : sizeof(float));
         for (std::size_t argument = 2; argument < reals.argument_count; argument += 2)
             bytes *= number(number_of_call(shape, graph, given, reals.arguments[argument]));

@@ -65,15 +65,15 @@ bool is_place_or_length(const instruction& n, std::size_t argument) {
 }  // namespace
 
 std::uint64_t deciding_scalars(const graph_ir& graph) {
-    std::array<bool, dsl::detail::max_nodes> decides{};
+    node_table<bool> decides{};
     std::uint64_t scalars = 0;
-    for (std::size_t at = graph.nodes.size(); at-- > 0;) {
+    for (node_id at = graph.nodes.ids().last(); at >= 0; --at) {
         const instruction& n = graph.nodes[at];
         if (n.op == operation::scalar && decides[at]) scalars |= std::uint64_t{1} << n.input;
         for (std::size_t i = 0; i < n.argument_count; ++i)
             if (is_number(node_of(graph, n.arguments[i])) &&
                 (is_place_or_length(n, i) || (decides[at] && n.op != operation::load)))
-                decides[static_cast<std::size_t>(n.arguments[i])] = true;
+                decides[n.arguments[i]] = true;
     }
     return scalars;
 }

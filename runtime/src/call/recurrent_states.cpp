@@ -28,7 +28,7 @@ void bound_call::check_recurrence() const {
 
 void bound_call::run_recurrence(run_arguments with, int threads) const {
     const graph_ir& graph = table_.graph;
-    const std::int16_t recurrence = recurrence_of(graph.nodes);
+    const node_id recurrence = recurrence_of(graph.nodes);
     const recurrence_arguments of = arguments_of(node_of(graph, recurrence));
     recurrent_call call{};
     if (is_a_state_as_passed(graph, recurrence)) {

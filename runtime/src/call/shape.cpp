@@ -59,16 +59,15 @@ void enter(call_shape& shape, axis_kind axis, std::int64_t extent, std::string_v
 }
 
 /// Marks what is read on the way to `node`.
-std::uint64_t inputs_under(const graph_ir& graph, int node) {
-    std::array<bool, dsl::detail::max_nodes> reached{};
+std::uint64_t inputs_under(const graph_ir& graph, node_id node) {
+    node_table<bool> reached{};
     std::uint64_t inputs = 0;
-    reached[static_cast<std::size_t>(node)] = true;
-    for (int at = node; at >= 0; --at) {  // arguments lie before their users
-        if (!reached[static_cast<std::size_t>(at)]) continue;
+    reached[node] = true;
+    for (node_id at = node; at >= 0; --at) {  // arguments lie before their users
+        if (!reached[at]) continue;
         const instruction& n = node_of(graph, at);
         if (n.op == operation::input) inputs |= std::uint64_t{1} << n.input;
-        for (int i = 0; i < n.argument_count; ++i)
-            reached[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(i)])] = true;
+        for (int i = 0; i < n.argument_count; ++i) reached[n.arguments[static_cast<std::size_t>(i)]] = true;
     }
     return inputs;
 }

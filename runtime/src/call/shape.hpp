@@ -41,11 +41,9 @@ struct call_shape {
 /// q, k and v: their element types and depths choose the kernel.
 inline bool is_core(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
 
-inline const instruction& node_of(const graph_ir& graph, int node) {
-    return graph.nodes[static_cast<std::size_t>(node)];
-}
+inline const instruction& node_of(const graph_ir& graph, node_id node) { return graph.nodes[node]; }
 /// precomputed(...), or the one that is chosen among.
-inline const instruction& precomputed_reals(const graph_ir& graph, int node) {
+inline const instruction& precomputed_reals(const graph_ir& graph, node_id node) {
     const instruction& n = node_of(graph, node);
     return n.op == operation::precomputed ? n : node_of(graph, n.arguments[0]);
 }
@@ -91,10 +89,12 @@ void state_numbers(call_shape& shape, const graph_ir& graph, const matched_argum
 void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// The number of the call that a node stands for, once the shape is known.
-std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
+std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                            node_id node);
 
 /// The width of the tokens that a node makes, once the shape is known.
-std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
+std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                             node_id node);
 
 /// Axes of an output of a graph, outermost first; those of a gradient are its input's.
 struct output_axes {

@@ -24,15 +24,14 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
         REQUIRE(graph.fault().empty());
         REQUIRE((graph.precomputes() == (more == beside::choices) && graph.stores.empty() == (more != beside::stores)));
         for (const store_declaration& s : graph.stores) {
-            const instruction& place = graph.nodes[static_cast<std::size_t>(s.element)];
-            const std::int16_t to = graph.nodes[static_cast<std::size_t>(place.arguments[0])].input;
+            const instruction& place = graph.nodes[s.element];
+            const std::int16_t to = graph.nodes[place.arguments[0]].input;
             stored_to.insert(graph.inputs[static_cast<std::size_t>(to)].name);
         }
         cores.insert(attention_cores(graph.nodes).count());
         for (const instruction& n : graph.nodes) operations.insert(n.op);
         for (const input_declaration& d : graph.inputs) elements.insert(d.element);
-        for (const output_declaration& o : graph.outputs)
-            outputs.insert(graph.nodes[static_cast<std::size_t>(o.node)].kind);
+        for (const output_declaration& o : graph.outputs) outputs.insert(graph.nodes[o.node].kind);
     }
     for (unsigned seed = 0; seed < 300; ++seed) {
         const testing::random_recurrence graph(seed);

@@ -164,8 +164,8 @@ bool formula_case::has_input(std::string_view name) const {
 
 bool formula_case::stores_to(std::string_view input) const {
     return std::ranges::any_of(graph.stores, [&](const attune::store_declaration& s) {
-        const attune::instruction& place = graph.nodes[static_cast<std::size_t>(s.element)];
-        const attune::instruction& tensor = graph.nodes[static_cast<std::size_t>(place.arguments[0])];
+        const attune::instruction& place = graph.nodes[s.element];
+        const attune::instruction& tensor = graph.nodes[place.arguments[0]];
         return graph.inputs[static_cast<std::size_t>(tensor.input)].name == input;
     });
 }
@@ -297,7 +297,7 @@ void draw_shard(formula_case& it) {
 
 bool stores_a_formula(const drawn_graph& graph) {
     return std::ranges::any_of(graph.stores, [&](const attune::store_declaration& s) {
-        return graph.nodes[static_cast<std::size_t>(s.value)].op == attune::operation::multiply;
+        return graph.nodes[s.value].op == attune::operation::multiply;
     });
 }
 

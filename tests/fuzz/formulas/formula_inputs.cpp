@@ -299,8 +299,7 @@ std::vector<std::int64_t> formula_inputs::shape_of(const attune::output_declarat
                                              &attune::detail::named_argument::name);
         return {found->view.shape().begin(), found->view.shape().end()};
     }
-    if (graph_.nodes[static_cast<std::size_t>(output.node)].kind == attune::kind::precomputed)
-        return expected.front()[output.name].shape;
+    if (graph_.nodes[output.node].kind == attune::kind::precomputed) return expected.front()[output.name].shape;
     const auto axes = attune::detail::axes_of_output(graph_.view(), output);
     const bool of_queries = place_of(axes.view(), axis_kind::query) >= 0;
     std::vector<std::int64_t> shape;
@@ -348,12 +347,11 @@ void formula_inputs::hide_nan(const std::vector<attune::reference::results>& see
         const auto& nodes = it_.graph.nodes;
         const bool elsewhere = std::ranges::any_of(nodes, [&](const attune::instruction& n) {
             if (n.op != attune::operation::load) return false;
-            const attune::instruction& from = nodes[static_cast<std::size_t>(n.arguments[0])];
+            const attune::instruction& from = nodes[n.arguments[0]];
             return from.input >= 0 && it_.graph.inputs[static_cast<std::size_t>(from.input)].name == name;
         });
-        const bool shows_scores = std::ranges::any_of(it_.graph.outputs, [&](const auto& o) {
-            return nodes[static_cast<std::size_t>(o.node)].kind == attune::kind::scores;
-        });
+        const bool shows_scores = std::ranges::any_of(
+            it_.graph.outputs, [&](const auto& o) { return nodes[o.node].kind == attune::kind::scores; });
         if (elsewhere || (name == "k" && shows_scores)) continue;
         attune::support::owned_tensor& t = drawn_[name];
         const std::int64_t group = s.heads / s.key_heads;

@@ -49,8 +49,7 @@ public:
         std::vector<relaid_tensor*> outputs;
         for (const attune::output_declaration& o : shard_.outputs) {
             std::vector<std::int64_t> shape{it_.shape.batches, heads, queries};
-            if (shard_.nodes[static_cast<std::size_t>(o.node)].kind == attune::kind::output)
-                shape.push_back(it_.shape.value_depth);
+            if (shard_.nodes[o.node].kind == attune::kind::output) shape.push_back(it_.shape.value_depth);
             const formula_memory& memory = rounded.emplace_back(o.name, shape);
             outputs.push_back(&moved.emplace_back(memory.of.view, true, random_));
             call.push_back({.name = o.name, .view = outputs.back()->view()});

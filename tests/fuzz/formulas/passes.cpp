@@ -54,7 +54,7 @@ std::string passed::text(const drawn_graph& forward) const {
 bool make_differentiable(drawn_graph& graph) {
     graph.keep_one_core();
     std::erase_if(graph.outputs, [&](const auto& o) {
-        const kind is = graph.nodes[static_cast<std::size_t>(o.node)].kind;
+        const kind is = graph.nodes[o.node].kind;
         return is != kind::output && is != kind::row;
     });
     graph.forget_unused();

@@ -126,11 +126,11 @@ void replace_by_argument(list& to, std::size_t node, std::size_t argument) {
     const auto by = nodes[node].arguments[argument];
     for (instruction& n : nodes)
         for (std::size_t i = 0; i < n.argument_count; ++i)
-            if (n.arguments[i] == static_cast<std::int16_t>(node)) n.arguments[i] = by;
+            if (n.arguments[i] == node) n.arguments[i] = by;
     for (auto& output : smaller.graph.outputs)
-        if (output.node == static_cast<std::int16_t>(node)) output.node = by;
+        if (output.node == node) output.node = by;
     for (auto& store : smaller.graph.stores)
-        if (store.value == static_cast<std::int16_t>(node)) store.value = by;
+        if (store.value == node) store.value = by;
     smaller.graph.forget_unused();
     if (!smaller.graph.fault().empty()) return;
     if (settle(smaller)) to.made.push_back(std::move(smaller));
@@ -141,7 +141,7 @@ void simpler_formulas(list& to) {
     for (std::size_t i = nodes.size(); i-- > 0;) {
         const instruction& n = nodes[i];
         for (std::size_t a = 0; a < n.argument_count; ++a)
-            if (nodes[static_cast<std::size_t>(n.arguments[a])].kind == n.kind) replace_by_argument(to, i, a);
+            if (nodes[n.arguments[a]].kind == n.kind) replace_by_argument(to, i, a);
         if (n.op == operation::constant) continue;
         if (n.kind == kind::integer && n.op != operation::bound)
             for (const int number : {0, 1})

@@ -20,17 +20,16 @@ namespace attune::dsl::detail {
 /// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or
 /// nothing.
 constexpr void judge(ir_builder& list) {
-    std::array<std::uint32_t, max_nodes> open{},
-        closed{};  // bound indices of each node: free in it, and summed over within it
-    std::array<std::uint32_t, max_nodes> products{};  // of queries and keys that it is made of, a bit each
+    node_table<std::uint32_t> open{}, closed{};  // bound indices of each node: free in it, and summed over within it
+    node_table<std::uint32_t> products{};        // of queries and keys that it is made of, a bit each
     int all_products = 0;
-    const auto count_products = [&](int scores) {
+    const auto count_products = [&](node_id scores) {
         list.contractions = std::max(list.contractions, std::popcount(products[scores]));
     };
     const auto name_in = [&](std::uint32_t bits) {
         return bits ? list.indices[std::countr_zero(bits)] : std::string_view{};
     };
-    for (int at = 0; at < list.node_count; ++at) {
+    for (node_id at{}; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
         for (int a = 0; a < i.argument_count; ++a)
             open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]],
@@ -75,19 +74,17 @@ constexpr void judge(ir_builder& list) {
 
 template <class Graph> constexpr ir_builder enter_graph(const Graph& graph);
 
-constexpr bool has_several_cores(const ir_builder& list) {
-    return attention_cores(std::span(list.nodes).first(static_cast<std::size_t>(list.node_count))).count() > 1;
-}
+constexpr bool has_several_cores(const ir_builder& list) { return attention_cores(list.instructions()).count() > 1; }
 
 /// Whether the graph has one softmax, and no log_sum_exp but of other scores: a softmax with a mask, and the
 /// log_sum_exp of the scores before it.
 constexpr bool has_another_log_sum_exp(const ir_builder& list) {
-    const std::span nodes = std::span(list.nodes).first(static_cast<std::size_t>(list.node_count));
+    const node_list nodes = list.instructions();
     const attention_cores cores(nodes);
     int softmaxes = 0, others = 0;
     for (int i = 0; i < cores.count(); ++i) softmaxes += cores[i].statistic >= 0;
-    for (std::int16_t n = 0; n < static_cast<std::int16_t>(nodes.size()); ++n) {
-        if (nodes[static_cast<std::size_t>(n)].op != operation::log_sum_exp) continue;
+    for (node_id n{}; n < list.node_count; ++n) {
+        if (nodes[n].op != operation::log_sum_exp) continue;
         const int core = cores.of(n);
         if (core < 0 || cores[core].statistic >= 0) return false;
         ++others;
@@ -200,7 +197,7 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
         for (char c : s) byte(static_cast<std::uint8_t>(c));
         byte(0);
     };
-    for (int at = 0; at < list.node_count; ++at) {
+    for (node_id at{}; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
         byte(static_cast<std::uint8_t>(i.op));
         byte(static_cast<std::uint8_t>(i.kind));
@@ -311,8 +308,7 @@ inline constexpr ir_builder built = [] {
     static_assert(unknown != unknown_number::queries,
                   "attune: no input has an axis that says how many queries there are; state it: queries(formula, "
                   "length)");
-    constexpr bool returns =
-        list.sound() && masked_pairs_return({list.nodes.data(), static_cast<std::size_t>(list.node_count)});
+    constexpr bool returns = list.sound() && masked_pairs_return(list.instructions());
     static_assert(
         !returns,
         "attune: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max "

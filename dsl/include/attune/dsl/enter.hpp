@@ -17,22 +17,21 @@ constexpr bool mixes(operation op) {
            of == family::comparison || op == operation::where;
 }
 
-template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);
+template <class N> constexpr node_id enter(ir_builder& list, const N& n);
 
 /// What a list has already, as an operand: passes over lists write formulas with it.
 template <kind Is, unsigned Uses> struct entered {
     static constexpr kind is = Is;
     static constexpr operation op = operation::load;
     static constexpr unsigned uses = Uses;
-    std::int16_t at;
+    node_id at;
 };
 template <class N> inline constexpr bool is_entered = false;
 template <kind Is, unsigned Uses> inline constexpr bool is_entered<entered<Is, Uses>> = true;
 
 /// An integer among reals: a constant becomes a real constant, any other is converted, unsaid or by as_real. The rest
 /// is entered as it is.
-template <bool AmongReals, bool Said = false, class N>
-constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
+template <bool AmongReals, bool Said = false, class N> constexpr node_id enter_child(ir_builder& list, const N& n) {
     if constexpr (AmongReals && !Said && may_mean_a_fraction<N>) list.fraction_cut_short = true;
     if constexpr (!AmongReals)
         return enter(list, n);
@@ -45,7 +44,7 @@ constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
         return enter(list, n);
 }
 
-template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
+template <class N> constexpr node_id enter(ir_builder& list, const N& n) {
     if constexpr (is_entered<N>) {
         return n.at;
     } else if constexpr (requires { n.enter_into(list); }) {  // a recurrence

@@ -77,8 +77,8 @@ template <class Initial, class Step> struct recurrence_node {
     Initial initial;
     Step step;
 
-    constexpr std::int16_t enter_into(ir_builder& list) const {
-        const std::int16_t first = enter(list, initial);
+    constexpr node_id enter_into(ir_builder& list) const {
+        const node_id first = enter(list, initial);
         recurrence_fold fold(list, first, entered_scale(list, step.scale));
         hana::unpack(step.pairs, [&](const auto&... pair) {
             (enter_values(list, fold, pair), ...);
@@ -88,7 +88,7 @@ template <class Initial, class Step> struct recurrence_node {
     }
 
 private:
-    template <class Scale> static constexpr std::int16_t entered_scale(ir_builder& list, const Scale& scale) {
+    template <class Scale> static constexpr node_id entered_scale(ir_builder& list, const Scale& scale) {
         if constexpr (std::is_same_v<Scale, absent>)
             return enter(list, constant<kind::real>{0});
         else if constexpr (std::is_same_v<Scale, unscaled>)
@@ -99,7 +99,7 @@ private:
     template <class Pair>
     static constexpr void enter_values(ir_builder& list, recurrence_fold& fold, const Pair& pair) {
         if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(pair.row.plain)>, absent>) {
-            const std::int16_t key = enter(list, pair.key);
+            const node_id key = enter(list, pair.key);
             fold.add_values(key, enter(list, pair.row.plain));
         }
     }
@@ -108,12 +108,12 @@ private:
     }
     template <class Key, class Read>
     constexpr void enter_read(ir_builder& list, recurrence_fold& fold, const Key& key, const Read& read) const {
-        const std::int16_t of_key = enter(list, key), row = enter(list, read.row);
+        const node_id of_key = enter(list, key), row = enter(list, read.row);
         constexpr bool has_factor = !std::is_same_v<decltype(read.factor), unscaled>;
-        std::int16_t factor = -1;
+        node_id factor = no_node;
         if constexpr (has_factor) factor = enter(list, read.factor);
         if (reads_decayed(list, fold, read.scale) && fold.erase(of_key, row, factor, Read::subtracted)) return;
-        std::int16_t whole = row;
+        node_id whole = row;
         if (has_factor) whole = fold.of_two(operation::multiply, whole, factor);
         if constexpr (!std::is_same_v<decltype(read.scale), unscaled>)
             whole = fold.of_two(operation::multiply, whole, enter(list, read.scale));

@@ -18,7 +18,7 @@ class sharding {
         find_faults();
         find_axes_kept_whole();
         if (failed()) return failure();
-        for (std::int16_t n = 0; n < whole_.node_count; ++n) now_[n] = rewritten(n);
+        for (node_id n{}; n < whole_.node_count; ++n) now_[n] = rewritten(n);
         for (int i = 0; i < whole_.output_count; ++i)
             made_.add_output(whole_.outputs[i].name, output(i), whole_.derivative_names_of_outputs[i],
                              whole_.before_names_of_outputs[i]);
@@ -40,11 +40,11 @@ private:
     const ir_builder& whole_;
     ir_builder made_{};
     std::array<std::array<bool, max_rank>, max_inputs> kept_whole_{};  // axes of inputs, read at any position
-    std::array<std::int16_t, max_nodes> now_{};
+    node_table<node_id> now_{};
     shard_fault fault_{};
     std::string_view fault_name_{};
 
-    constexpr const instruction& node(std::int16_t n) const { return whole_.nodes[n]; }
+    constexpr const instruction& node(node_id n) const { return whole_.nodes[n]; }
     constexpr bool failed() const { return fault_ != shard_fault::none; }
     constexpr void fail(shard_fault why, std::string_view name = {}) {
         if (!failed()) fault_ = why, fault_name_ = name;
@@ -62,7 +62,7 @@ private:
     }
 
     constexpr void find_faults() {
-        for (std::int16_t n = 0; n < whole_.node_count; ++n) {
+        for (node_id n{}; n < whole_.node_count; ++n) {
             if (node(n).op == operation::tokens) fail(shard_fault::of_tokens);
             if (node(n).kind == kind::precomputed) fail(shard_fault::of_precomputed);
             if (node(n).kind == kind::gradient) fail(shard_fault::of_a_gradient);  // it is made of a shard's parts
@@ -79,17 +79,17 @@ private:
     }
 
     /// The softmax that these weights are multiples of; -1 where there is none.
-    constexpr std::int16_t softmax_of(std::int16_t weights) const {
+    constexpr node_id softmax_of(node_id weights) const {
         while (node(weights).op != operation::softmax && node(weights).op != operation::unnormalized) {
             const instruction& it = node(weights);
             for (int a = 0; a < it.argument_count; ++a)
                 if (node(it.arguments[a]).kind == kind::weights) weights = it.arguments[a];
         }
-        return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
+        return node(weights).op == operation::softmax ? weights : no_node;
     }
 
     /// The output that is the log-sum-exp of the same scores and sink as a softmax; -1 where there is none.
-    constexpr int log_sum_of(std::int16_t softmax) const {
+    constexpr int log_sum_of(node_id softmax) const {
         for (int i = 0; i < whole_.output_count; ++i) {
             const instruction& it = node(whole_.outputs[i].node);
             if (it.op == operation::log_sum_exp && it.arguments == node(softmax).arguments) return i;
@@ -116,7 +116,7 @@ private:
     /// A shard has its own rows of an axis that is read at the position or head itself alone; of any other it has all.
     /// So it does of the keys of a tensor of pairs, which no two shards share.
     constexpr void find_axes_kept_whole() {
-        for (std::int16_t n = 0; n < whole_.node_count; ++n) {
+        for (node_id n{}; n < whole_.node_count; ++n) {
             const instruction& it = node(n);
             if (it.op != operation::load || node(it.arguments[0]).op != operation::input) continue;
             const std::int16_t input = node(it.arguments[0]).input;
@@ -130,7 +130,7 @@ private:
                     kept_whole_[input][a] = true;
             }
         }
-        for (std::int16_t n = 0; n < whole_.node_count; ++n) {
+        for (node_id n{}; n < whole_.node_count; ++n) {
             const instruction& it = node(n);
             if (it.op == operation::load || it.op == operation::extent) continue;
             for (int a = 0; a < it.argument_count; ++a)
@@ -146,7 +146,7 @@ private:
         return is_spread(whole_.inputs[input].axes[axis].kind) && !kept_whole_[input][axis];
     }
 
-    constexpr std::int16_t tensor(std::int16_t input) {
+    constexpr node_id tensor(std::int16_t input) {
         input_declaration declared = whole_.inputs[input];
         for (int a = 0; a < declared.rank; ++a)
             if (kept_whole_[input][a]) declared.axes[a] = {axis_kind::free, name_of_whole(declared.axes[a].kind)};
@@ -181,9 +181,9 @@ private:
                node(it.arguments[argument]).op == operation::h;
     }
 
-    template <class N> constexpr std::int16_t write(const N& formula) { return enter(made_, formula); }
+    template <class N> constexpr node_id write(const N& formula) { return enter(made_, formula); }
 
-    constexpr std::int16_t rewritten(std::int16_t n) {
+    constexpr node_id rewritten(node_id n) {
         instruction it = node(n);
         if (it.op == operation::q_idx) return write(of_shard::query_positions(q_idx));
         if (it.op == operation::kv_idx) return write(of_shard::key_positions(kv_idx));
@@ -210,14 +210,14 @@ private:
             it.arguments[1] =
                 write(where(of_shard::with_sinks != 0, entered<kind::real, use::data>{it.arguments[1]}, -inf));
         if (it.op == operation::keep && it.argument_count == about(it.op).fewest)
-            for (const std::int16_t drawn_for :
+            for (const node_id drawn_for :
                  {write(b), write(of_shard::first_head + h), write(of_shard::query_positions(q_idx)),
                   write(of_shard::key_positions(kv_idx))})
                 it.arguments[it.argument_count++] = drawn_for;
         return made_.add(it);
     }
 
-    constexpr std::int16_t replaced(const instruction& it, int argument) {
+    constexpr node_id replaced(const instruction& it, int argument) {
         if (it.op == operation::queries) return write(extent<0>(of_shard::query_positions));
         if (it.op != operation::load) return write(extent<0>(of_shard::key_positions));
         if (reads_formed(it)) {
@@ -229,7 +229,7 @@ private:
         return over == axis_kind::key ? write(kv_idx) : write(h);
     }
 
-    constexpr std::int16_t rewritten_extent(instruction it) {
+    constexpr node_id rewritten_extent(instruction it) {
         const std::int16_t input = node(it.arguments[0]).input;
         if (is_cut(input, static_cast<int>(it.integer))) switch (whole_.inputs[input].axes[it.integer].kind) {
                 case axis_kind::query: return write(of_shard::all_queries);
@@ -241,14 +241,14 @@ private:
         return made_.add(it);
     }
 
-    constexpr std::int16_t within_lengths(std::int16_t scores) {
+    constexpr node_id within_lengths(node_id scores) {
         return write(
             mask(entered<kind::scores, use::data>{scores}, of_shard::key_positions(kv_idx) < of_shard::lengths(b)));
     }
 
     // --- outputs
 
-    template <kind Is> constexpr auto as_it_is(std::int16_t n) {
+    template <kind Is> constexpr auto as_it_is(node_id n) {
         return entered<Is, Is == kind::output ? use::output : use::row>{n};
     }
 
@@ -273,9 +273,9 @@ private:
             return as_row(left);
     }
 
-    template <kind Is> constexpr std::int16_t joined_sum(int output) {
-        const std::int16_t n = whole_.outputs[output].node;
-        const std::int16_t softmax = softmax_of(node(n).arguments[0]);
+    template <kind Is> constexpr node_id joined_sum(int output) {
+        const node_id n = whole_.outputs[output].node;
+        const node_id softmax = softmax_of(node(n).arguments[0]);
         if (softmax < 0) return write(as_it_is<Is>(now_[n]) + before_of<Is>(output));
         const int lse = log_sum_of(softmax);
         return write(merged_sum(as_it_is<Is>(now_[n]), as_it_is<kind::row>(now_[whole_.outputs[lse].node]),
@@ -283,8 +283,8 @@ private:
     }
 
     /// An output joined with what was before.
-    constexpr std::int16_t joined(int output) {
-        const std::int16_t n = whole_.outputs[output].node;
+    constexpr node_id joined(int output) {
+        const node_id n = whole_.outputs[output].node;
         const instruction& it = node(n);
         const auto row = as_it_is<kind::row>(now_[n]);
         if (it.op == operation::row_maximum) return write(max(row, before_of<kind::row>(output)));

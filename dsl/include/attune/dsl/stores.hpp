@@ -163,10 +163,7 @@ template <store_fault Why, name Tensor> constexpr bool can_store() {
 /// What no store can see alone.
 class store_judge {
 public:
-    constexpr explicit store_judge(ir_builder& list) : list_(list) {
-        for (int at = 0; at < list.node_count; ++at)
-            varies_[at] = dependences_at(list.nodes[at], [&](int argument) { return varies_[argument]; });
-    }
+    constexpr explicit store_judge(ir_builder& list) : list_(list) { fold(nodes(), varies_, what_varies); }
 
     constexpr void run() {
         for (int at = 0; at < list_.store_count && list_.unstorable == store_fault::none; ++at) {
@@ -178,9 +175,7 @@ public:
     }
 
 private:
-    constexpr std::span<const instruction> nodes() const {
-        return std::span<const instruction>(list_.nodes).first(static_cast<std::size_t>(list_.node_count));
-    }
+    constexpr node_list nodes() const { return list_.instructions(); }
     constexpr void fail(store_fault why) {
         if (fault_ == store_fault::none) fault_ = why;
     }
@@ -202,14 +197,14 @@ private:
         for (const instruction& n : nodes())
             if (n.kind == kind::precomputed) fail(store_fault::beside_precomputed);
 
-        std::array<bool, max_nodes> reached{};
+        node_table<bool> reached{};
         const stored_value written = value_of(nodes(), store);  // the element itself stays where it is not written
         reached[written.value] = true;
         if (written.has_condition()) reached[written.condition] = true;
         for (int i = 1; i < place.argument_count; ++i) reached[place.arguments[i]] = true;
         const axis_kind of_channels = channels < 0 ? axis_kind::free : along(place, channels);
         check_heads(place);
-        for (int at = list_.node_count; at-- > 0;) {
+        for (node_id at = node_at(list_.node_count - 1); at >= 0; --at) {
             if (!reached[at]) continue;
             const instruction& n = list_.nodes[at];
             for (int i = 0; i < n.argument_count; ++i) reached[n.arguments[i]] = true;
@@ -236,7 +231,7 @@ private:
     }
 
     ir_builder& list_;
-    std::array<dependences_of_node, max_nodes> varies_{};
+    node_table<dependences_of_node> varies_{};
     store_fault fault_{};
 };
 

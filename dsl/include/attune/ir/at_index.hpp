@@ -7,9 +7,9 @@ namespace attune::detail {
 /// what is projected. The index, a node, is found if it is negative before. `of_channel` says of a node whether it
 /// depends on d_idx.
 template <class Nodes, class OfChannel>
-constexpr bool is_at_index(const Nodes& nodes, const OfChannel& of_channel, std::int16_t formula, std::int16_t other,
-                           std::int16_t& index) {
-    const instruction &x = nodes[static_cast<std::size_t>(formula)], &y = nodes[static_cast<std::size_t>(other)];
+constexpr bool is_at_index(const Nodes& nodes, const OfChannel& of_channel, node_id formula, node_id other,
+                           node_id& index) {
+    const instruction &x = nodes[formula], &y = nodes[other];
     if (x.op == operation::d_idx) {
         if (y.op != operation::bound || (index >= 0 && index != other)) return false;
         index = other;

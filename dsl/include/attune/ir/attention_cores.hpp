@@ -10,19 +10,19 @@ namespace attune {
 
 /// Positions in graph_ir::nodes; -1 where there is none.
 struct attention_core {
-    std::int16_t scores{-1}, statistic{-1};  ///< the latter: softmax(scores) or unnormalized(scores)
-    std::int16_t weights{-1}, value{-1};     ///< of its weighted sum
+    node_id scores{no_node}, statistic{no_node};  ///< the latter: softmax(scores) or unnormalized(scores)
+    node_id weights{no_node}, value{no_node};     ///< of its weighted sum
 };
 
 inline constexpr int max_cores = 8;
 
 class attention_cores {
 public:
-    constexpr explicit attention_cores(std::span<const instruction> nodes) : nodes_(nodes) {
-        const auto size = static_cast<std::int16_t>(nodes.size());
-        for (std::int16_t n = 0; n < size; ++n)
+    constexpr explicit attention_cores(node_list nodes) : nodes_(nodes) {
+        const auto size = node_at(nodes.size());
+        for (node_id n{}; n < size; ++n)
             if (at(n).op == operation::weighted_sum) add_weighted_sum(n, at(n));
-        for (std::int16_t n = 0; n < size; ++n) add_row(n, at(n));
+        for (node_id n{}; n < size; ++n) add_row(n, at(n));
     }
 
     constexpr int count() const { return count_; }
@@ -31,7 +31,7 @@ public:
 
     /// The core that makes this weighted sum, statistic, sum of weights, log-sum-exp or maximum; -1 where there is none
     /// yet.
-    constexpr int of(std::int16_t n) const {
+    constexpr int of(node_id n) const {
         const instruction& it = at(n);
         for (int i = 0; i < count_; ++i) {
             const attention_core& core = (*this)[i];
@@ -48,23 +48,23 @@ public:
     }
 
 private:
-    std::span<const instruction> nodes_;
+    node_list nodes_;
     std::array<attention_core, max_cores> all_{};
     int count_{};
     bool too_many_{};
 
-    constexpr const instruction& at(std::int16_t n) const { return nodes_[static_cast<std::size_t>(n)]; }
+    constexpr const instruction& at(node_id n) const { return nodes_[static_cast<std::size_t>(n)]; }
     static constexpr bool makes_weights(operation op) {
         return op == operation::softmax || op == operation::unnormalized;
     }
     /// The softmax or unnormalized scores that these weights are multiples of.
-    constexpr std::int16_t statistic_of(std::int16_t weights) const {
+    constexpr node_id statistic_of(node_id weights) const {
         while (!makes_weights(at(weights).op)) {
-            const std::int16_t before = weights;
+            const node_id before = weights;
             const instruction& it = at(weights);
             for (std::size_t a = 0; a < it.argument_count; ++a)
                 if (at(it.arguments[a]).kind == kind::weights) weights = it.arguments[a];
-            if (weights == before) return -1;
+            if (weights == before) return no_node;
         }
         return weights;
     }
@@ -75,17 +75,17 @@ private:
         else
             all_[static_cast<std::size_t>(count_++)] = core;
     }
-    constexpr void add_weighted_sum(std::int16_t n, const instruction& it) {
-        const std::int16_t statistic = statistic_of(it.arguments[0]);
+    constexpr void add_weighted_sum(node_id n, const instruction& it) {
+        const node_id statistic = statistic_of(it.arguments[0]);
         if (statistic >= 0 && of(n) < 0) add({at(statistic).arguments[0], statistic, it.arguments[0], it.arguments[1]});
     }
     /// A row of scores, or weights, that no weighted sum has.
-    constexpr void add_row(std::int16_t n, const instruction& it) {
+    constexpr void add_row(node_id n, const instruction& it) {
         const bool of_weights = makes_weights(it.op) || it.op == operation::row_sum;
         if (!of_weights && it.op != operation::log_sum_exp && it.op != operation::row_maximum) return;
         if (of(n) >= 0) return;
-        const std::int16_t statistic = makes_weights(it.op) ? n : of_weights ? statistic_of(it.arguments[0]) : -1;
-        add({statistic >= 0 ? at(statistic).arguments[0] : it.arguments[0], statistic, -1, -1});
+        const node_id statistic = makes_weights(it.op) ? n : of_weights ? statistic_of(it.arguments[0]) : no_node;
+        add({statistic >= 0 ? at(statistic).arguments[0] : it.arguments[0], statistic, no_node, no_node});
     }
 };
 

@@ -10,7 +10,7 @@
 
 namespace attune::dsl::detail {
 
-inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16, max_stores = 16;
+inline constexpr int max_inputs = 32, max_outputs = 16, max_indices = 16, max_stores = 16;
 
 /// Why a graph has no gradient.
 enum class gradient_fault : std::uint8_t {
@@ -93,15 +93,17 @@ struct ir_builder {
     bool has_recurrences{};             ///< no fault
     std::string_view fault_name{};
 
-    // Nodes that may be equal, the last one first, plus one; 0: there is no other.
-    std::array<std::int16_t, 256> first_like{};
-    std::array<std::int16_t, max_nodes> next_like{};
+    // Nodes that may be equal, the last one first.
+    std::array<optional_node, 256> first_like{};
+    node_table<optional_node> next_like{};
 
     // What the gradients are called: of the inputs, and those that the outputs' cotangents are. And what the states of
     // a shard are called that its outputs begin with.
     std::array<std::string_view, max_inputs> derivative_names_of_inputs{};
     std::array<std::string_view, max_outputs> derivative_names_of_outputs{}, before_names_of_outputs{};
 
+    constexpr const instruction& node(node_id n) const { return nodes[n]; }
+    constexpr node_list instructions() const { return {nodes.data(), static_cast<std::size_t>(node_count)}; }
     constexpr bool sound() const {
         return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
                !fraction_cut_short && !weights_or_other && contractions <= 1 && !too_long &&
@@ -115,18 +117,17 @@ struct ir_builder {
         return count++;
     }
 
-    constexpr std::int16_t add(const instruction& i) {
-        for (int at = first_like[likeness(i)]; at > 0; at = next_like[at - 1])
-            if (nodes[at - 1] == i) return static_cast<std::int16_t>(at - 1);
+    constexpr node_id add(const instruction& i) {
+        for (optional_node at = first_like[likeness(i)]; at; at = next_like[*at])
+            if (nodes[*at] == i) return *at;
         return append(i);
     }
     /// Enters a node even if there is one that is equal.
-    constexpr std::int16_t append(const instruction& i) {
-        const int at = next(node_count, max_nodes);
+    constexpr node_id append(const instruction& i) {
+        const node_id at = node_at(next(node_count, max_nodes));
         nodes[at] = i;
-        if (!too_long)
-            next_like[at] = first_like[likeness(i)], first_like[likeness(i)] = static_cast<std::int16_t>(at + 1);
-        return static_cast<std::int16_t>(at);
+        if (!too_long) next_like[at] = first_like[likeness(i)], first_like[likeness(i)] = at;
+        return at;
     }
     /// The same for equal nodes.
     constexpr std::size_t likeness(const instruction& i) const {
@@ -152,13 +153,13 @@ struct ir_builder {
         indices[at] = name;
         return at;
     }
-    constexpr void add_output(std::string_view name, std::int16_t node, std::string_view derivative = {},
+    constexpr void add_output(std::string_view name, node_id node, std::string_view derivative = {},
                               std::string_view before = {}) {
         const int at = next(output_count, max_outputs);
         outputs[at] = {name, node};
         derivative_names_of_outputs[at] = derivative, before_names_of_outputs[at] = before;
     }
-    constexpr void add_store(std::int16_t element, std::int16_t value) {
+    constexpr void add_store(node_id element, node_id value) {
         stores[next(store_count, max_stores)] = {element, value};
     }
 };
@@ -177,20 +178,20 @@ public:
     }
 
 private:
-    constexpr std::int16_t enter(std::int16_t n) {
-        if (now_[n] != 0) return static_cast<std::int16_t>(now_[n] - 1);
+    constexpr node_id enter(node_id n) {
+        if (now_[n]) return *now_[n];
         instruction it = from_.nodes[n];
         if (it.input >= 0) it.input = to_.add_input(from_.inputs[it.input], from_.derivative_names_of_inputs[it.input]);
         if (it.op == operation::bound) it.integer = to_.add_index(from_.indices[it.integer]);
         for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = enter(it.arguments[a]);
-        const std::int16_t made = to_.add(it);
-        now_[n] = static_cast<std::int16_t>(made + 1);
+        const node_id made = to_.add(it);
+        now_[n] = made;
         return made;
     }
 
     const ir_builder& from_;
     ir_builder to_{};
-    std::array<std::int16_t, max_nodes> now_{};  // plus one; 0: not yet
+    node_table<optional_node> now_{};
 };
 constexpr ir_builder in_order_of_use(const ir_builder& list) { return in_order_of_use_of(list).run(); }
 

@@ -14,61 +14,57 @@ namespace attune::dsl::detail {
 struct real_writer {
     ir_builder& list;
 
-    constexpr std::int16_t number(double x) {
+    constexpr node_id number(double x) {
         return list.add({.op = operation::constant, .kind = kind::real, .number = x});
     }
-    constexpr std::int16_t apply(operation op, std::int16_t x, kind is = kind::real) {
+    constexpr node_id apply(operation op, node_id x, kind is = kind::real) {
         return list.add({.op = op, .kind = is, .argument_count = 1, .arguments = {x}});
     }
-    constexpr std::int16_t apply(operation op, std::int16_t x, std::int16_t y, kind is = kind::real) {
+    constexpr node_id apply(operation op, node_id x, node_id y, kind is = kind::real) {
         return list.add({.op = op, .kind = is, .argument_count = 2, .arguments = {x, y}});
     }
-    constexpr bool is(std::int16_t x, double constant) const {
+    constexpr bool is(node_id x, double constant) const {
         return list.nodes[x].op == operation::constant && list.nodes[x].kind == kind::real &&
                list.nodes[x].number == constant;
     }
     /// A constant, which may have been an integer.
-    constexpr std::optional<double> constant(std::int16_t x) const {
+    constexpr std::optional<double> constant(node_id x) const {
         const instruction& it = list.nodes[x];
         if (it.op == operation::to_real) return constant(it.arguments[0]);
         if (it.op != operation::constant) return {};
         return it.kind == kind::real ? it.number : static_cast<double>(it.integer);
     }
-    constexpr std::int16_t add(std::int16_t x, std::int16_t y) { return apply(operation::add, x, y); }
-    constexpr std::int16_t subtract(std::int16_t x, std::int16_t y) { return apply(operation::subtract, x, y); }
-    constexpr std::int16_t multiply(std::int16_t x, std::int16_t y) {
+    constexpr node_id add(node_id x, node_id y) { return apply(operation::add, x, y); }
+    constexpr node_id subtract(node_id x, node_id y) { return apply(operation::subtract, x, y); }
+    constexpr node_id multiply(node_id x, node_id y) {
         const instruction& by = list.nodes[y];
         if (by.op == operation::divide && is(by.arguments[0], 1)) return divide(x, by.arguments[1]);
         return is(x, 1) ? y : is(y, 1) ? x : apply(operation::multiply, x, y);
     }
-    constexpr std::int16_t divide(std::int16_t x, std::int16_t y) {
-        return is(y, 1) ? x : apply(operation::divide, x, y);
-    }
-    constexpr std::int16_t negate(std::int16_t x) {
+    constexpr node_id divide(node_id x, node_id y) { return is(y, 1) ? x : apply(operation::divide, x, y); }
+    constexpr node_id negate(node_id x) {
         return list.nodes[x].op == operation::negate ? list.nodes[x].arguments[0] : apply(operation::negate, x);
     }
-    constexpr std::int16_t times(double factor, std::int16_t x) { return multiply(x, number(factor)); }
-    constexpr std::int16_t plus(std::int16_t x, double more) { return add(x, number(more)); }
-    constexpr std::int16_t squared(std::int16_t x) { return multiply(x, x); }
-    constexpr std::int16_t inverse(std::int16_t x) { return divide(number(1), x); }
-    constexpr std::int16_t one_less(std::int16_t x) { return subtract(number(1), x); }
-    constexpr std::int16_t where(std::int16_t condition, std::int16_t x, std::int16_t y) {
+    constexpr node_id times(double factor, node_id x) { return multiply(x, number(factor)); }
+    constexpr node_id plus(node_id x, double more) { return add(x, number(more)); }
+    constexpr node_id squared(node_id x) { return multiply(x, x); }
+    constexpr node_id inverse(node_id x) { return divide(number(1), x); }
+    constexpr node_id one_less(node_id x) { return subtract(number(1), x); }
+    constexpr node_id where(node_id condition, node_id x, node_id y) {
         return list.add(
             {.op = operation::where, .kind = kind::real, .argument_count = 3, .arguments = {condition, x, y}});
     }
-    constexpr std::int16_t compare(operation op, std::int16_t x, std::int16_t y) {
-        return apply(op, x, y, kind::condition);
-    }
+    constexpr node_id compare(operation op, node_id x, node_id y) { return apply(op, x, y, kind::condition); }
 };
 
 /// A node that is differentiated: its arguments' values, its own value and its cotangent.
 struct differentiated_node {
-    std::int16_t x{}, y{};  ///< arguments; y is x where there is one
-    std::int16_t value{}, reaching{};
+    node_id x{}, y{};  ///< arguments; y is x where there is one
+    node_id value{}, reaching{};
 };
 
 /// The slope of y(x).
-using slope_of_function = std::optional<std::int16_t (*)(real_writer&, std::int16_t x, std::int16_t y)>;
+using slope_of_function = std::optional<node_id (*)(real_writer&, node_id x, node_id y)>;
 
 /// What the table of operations calls flat: nothing flows through it.
 inline constexpr std::nullopt_t flat = std::nullopt;
@@ -104,12 +100,12 @@ inline constexpr by_operation<family::function, slope_of_function> slopes_of_fun
     {operation::sign, flat}};
 
 /// Of which argument the derivative is asked: 0 or 1.
-using derivative_by_argument = std::optional<std::int16_t (*)(real_writer&, const differentiated_node&, int side)>;
+using derivative_by_argument = std::optional<node_id (*)(real_writer&, const differentiated_node&, int side)>;
 
 /// Half to each where two are equal, as torch.maximum and JAX do.
 template <operation Before>
-constexpr std::int16_t derivative_of_extremum(real_writer& w, const differentiated_node& n, int side) {
-    const std::int16_t own = side == 0 ? n.x : n.y, other = side == 0 ? n.y : n.x;
+constexpr node_id derivative_of_extremum(real_writer& w, const differentiated_node& n, int side) {
+    const node_id own = side == 0 ? n.x : n.y, other = side == 0 ? n.y : n.x;
     const auto half = w.where(w.compare(operation::equal, own, other), w.times(0.5, n.reaching), w.number(0));
     return w.where(w.compare(Before, own, other), n.reaching, half);
 }
@@ -136,7 +132,7 @@ inline constexpr by_operation<family::arithmetic, derivative_by_argument> deriva
     {operation::maximum, derivative_of_extremum<operation::greater>}};
 
 /// x^y, as PyTorch: the slope by x is 0 where y is 0, the slope by y where x is 0 and y is not negative; at any x.
-constexpr std::int16_t derivative_of_power(real_writer& w, const differentiated_node& n, int side) {
+constexpr node_id derivative_of_power(real_writer& w, const differentiated_node& n, int side) {
     const auto zero = w.number(0);
     if (side == 1) {
         const auto at_zero = w.apply(operation::logical_and, w.compare(operation::equal, n.x, zero),

@@ -25,7 +25,7 @@ public:
         choose(wrt);
         find_active();
         begin(of);
-        for (int n = forward_.node_count - 1; n >= 0 && !failed(); --n) visit(static_cast<std::int16_t>(n));
+        for (node_id n = node_at(forward_.node_count - 1); n >= 0 && !failed(); --n) visit(n);
         return failed() ? failure() : kept(wrt);
     }
 
@@ -36,22 +36,22 @@ private:
     struct domain {
         bool keys{};
         operation channels{operation::b};  // depth, value_depth or tokens: what d_idx counts; b: nothing
-        std::int16_t width{-1};            // of tokens: how many channels
+        node_id width{no_node};            // of tokens: how many channels
         int each_count{};
-        std::array<std::int16_t, max_each> index{}, extent{};
+        std::array<node_id, max_each> index{}, extent{};
         constexpr bool operator==(const domain&) const = default;
     };
     struct reaching {
-        std::int16_t node{}, expression{};
+        node_id node{}, expression{};
         domain over{};
     };
 
     std::array<reaching, max_reaching> reached_{};
     int reached_count_{};
-    std::array<std::int16_t, max_nodes> delta_{};  // of a softmax: sum over the keys of w dw, plus one; 0: nothing
-    std::array<bool, max_nodes> active_{};         // whether a tensor of `wrt` lies under a node
+    node_table<optional_node> delta_{};  // of a softmax: sum over the keys of w dw
+    node_table<bool> active_{};          // whether a tensor of `wrt` lies under a node
     std::array<bool, max_inputs> wanted_{};
-    std::array<std::int16_t, max_inputs> deposited_{};  // the sum so far, plus one
+    std::array<optional_node, max_inputs> deposited_{};  // the sum so far
 
     // --- what is asked
 
@@ -71,7 +71,7 @@ private:
     }
 
     constexpr void find_active() {
-        for (std::int16_t n = 0; n < forward_.node_count; ++n) {
+        for (node_id n{}; n < forward_.node_count; ++n) {
             const instruction& it = node(n);
             if (it.op == operation::input) active_[n] = wanted_[it.input];
             if (about(it.op).derivative == derivative::flat) continue;
@@ -115,7 +115,7 @@ private:
 
     // --- what reaches a node
 
-    constexpr void reach(std::int16_t n, std::int16_t expression, const domain& over) {
+    constexpr void reach(node_id n, node_id expression, const domain& over) {
         if (!active_[n]) return;
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n && reached_[i].over == over) {
@@ -126,16 +126,16 @@ private:
         reached_[reached_count_++] = {n, expression, over};
     }
 
-    constexpr void visit(std::int16_t n) {
+    constexpr void visit(node_id n) {
         if (!active_[n]) return;
         bool some = false;
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
         // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
-        if (!some && delta_[n] != 0) reach_softmax(n, write().number(0), pairs());
+        if (!some && delta_[n]) reach_softmax(n, write().number(0), pairs());
     }
 
-    constexpr void differentiate(std::int16_t n, std::int16_t e, const domain& over) {
+    constexpr void differentiate(node_id n, node_id e, const domain& over) {
         const instruction it = node(n);
         switch (about(it.op).derivative) {
             case derivative::flat: return;
@@ -145,7 +145,7 @@ private:
         }
     }
 
-    constexpr void by_rule(std::int16_t n, std::int16_t e, const domain& over) {
+    constexpr void by_rule(node_id n, node_id e, const domain& over) {
         const instruction it = node(n);
         const bool of_values = over.channels == operation::value_depth;
         const differentiated_node here{value(it.arguments[0], of_values),
@@ -159,7 +159,7 @@ private:
             if (active_[it.arguments[side]]) reach(it.arguments[side], (*rule)(w, here, side), over);
     }
 
-    constexpr void by_stage(std::int16_t n, std::int16_t e, const domain& over) {
+    constexpr void by_stage(node_id n, node_id e, const domain& over) {
         const instruction it = node(n);
         if (it.op == operation::load) return reach_load(it, e, over);
         if (it.op == operation::contract) return reach_contraction(it, e, over);
@@ -174,35 +174,35 @@ private:
         reach(it.arguments[0], e, over);  // mask, as_row, as_output: passed on
     }
 
-    constexpr void reach_branches(const instruction& where, std::int16_t e, const domain& over) {
+    constexpr void reach_branches(const instruction& where, node_id e, const domain& over) {
         auto w = write();
-        const std::int16_t zero = w.number(0),
-                           condition = value(where.arguments[0], over.channels == operation::value_depth);
+        const node_id zero = w.number(0),
+                      condition = value(where.arguments[0], over.channels == operation::value_depth);
         reach(where.arguments[1], w.where(condition, e, zero), over);
         reach(where.arguments[2], w.where(condition, zero, e), over);
     }
 
-    constexpr void reach_summand(const instruction& sum, std::int16_t e, const domain& over) {
+    constexpr void reach_summand(const instruction& sum, node_id e, const domain& over) {
         domain inside = over;
         if (inside.each_count == max_each) return fail(gradient_fault::too_long);
         inside.index[inside.each_count] = sum.arguments[0], inside.extent[inside.each_count++] = sum.arguments[1];
         reach(sum.arguments[2], stored(e, over), inside);
     }
 
-    constexpr std::int16_t where_seen(const instruction& mask, std::int16_t e) {
+    constexpr node_id where_seen(const instruction& mask, node_id e) {
         auto w = write();
         return w.where(value(mask.arguments[1]), e, w.number(0));
     }
 
     /// A pair that is not seen weighs nothing.
-    constexpr void reach_scores(const instruction& unnormalized, std::int16_t e, const domain& over) {
+    constexpr void reach_scores(const instruction& unnormalized, node_id e, const domain& over) {
         auto w = write();
         const auto seen = w.compare(operation::greater, unnormalized.arguments[0],
                                     w.number(-std::numeric_limits<double>::infinity()));
         reach(unnormalized.arguments[0], w.where(seen, e, w.number(0)), over);
     }
 
-    constexpr void reach_summed_weights(std::int16_t n, std::int16_t row) {
+    constexpr void reach_summed_weights(node_id n, node_id row) {
         add_delta(node(n).arguments[0], row, n);
         reach(node(n).arguments[0], row, pairs());
     }
@@ -214,11 +214,11 @@ private:
     }
 
     /// A row that was met by an output is reached by the sum over the channels.
-    constexpr std::int16_t of_row(std::int16_t e, const domain& over) {
+    constexpr node_id of_row(node_id e, const domain& over) {
         return over.channels == operation::b ? e : over_channels(e);
     }
 
-    constexpr void reach_load(const instruction& it, std::int16_t e, const domain& over) {
+    constexpr void reach_load(const instruction& it, node_id e, const domain& over) {
         if (node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens)
             return reach_merged_heads(it, e, over);
         if (node(it.arguments[0]).op != operation::input)
@@ -228,33 +228,33 @@ private:
 
     /// An output whose heads are merged: alone, or as what an output projection sums over. The projection's transpose
     /// is made once, as tokens.
-    constexpr void reach_merged_heads(const instruction& load, std::int16_t e, const domain& over) {
-        const std::int16_t index = merged_index(load);
+    constexpr void reach_merged_heads(const instruction& load, node_id e, const domain& over) {
+        const node_id index = merged_index(load);
         domain rows{};
         rows.channels = operation::value_depth;
         if (index >= 0 && node(index).op == operation::d_idx && over.each_count == 0)
             return reach(load.arguments[0], with_channel(e, merged_channel()), rows);
         if (index < 0 || over.each_count != 1 || over.index[0] != index || !counts_merged_heads(over.extent[0]))
             return fail(gradient_fault::not_a_row_or_output, "tokens");
-        const std::int16_t channel = bound(token_channel_), d = terminal(operation::d_idx);
+        const node_id channel = bound(token_channel_), d = terminal(operation::d_idx);
         replacement with;
         with.put(d, channel), with.put(index, d);
-        const std::int16_t summed = list_.add({.op = operation::sum,
-                                               .kind = kind::real,
-                                               .argument_count = 3,
-                                               .arguments = {channel, over.width, replaced(e, with)}});
+        const node_id summed = list_.add({.op = operation::sum,
+                                          .kind = kind::real,
+                                          .argument_count = 3,
+                                          .arguments = {channel, over.width, replaced(e, with)}});
         reach(load.arguments[0], load_of_tokens(summed, over.extent[0], merged_channel()), rows);
     }
 
     /// The cotangent of tokens, made first where it has sums: what is behind them reads it once for each of their
     /// terms.
-    constexpr std::int16_t stored(std::int16_t e, const domain& over) {
+    constexpr node_id stored(node_id e, const domain& over) {
         const bool whole = over.channels == operation::tokens && over.each_count == 0 && has_sum(e);
         return whole ? load_of_tokens(e, over.width, terminal(operation::d_idx)) : e;
     }
 
-    constexpr void reach_contraction(const instruction& it, std::int16_t e, const domain& over) {
-        const std::int16_t query = it.arguments[0], key = node(it.arguments[1]).arguments[0];
+    constexpr void reach_contraction(const instruction& it, node_id e, const domain& over) {
+        const node_id query = it.arguments[0], key = node(it.arguments[1]).arguments[0];
         domain channels = over;
         channels.channels = operation::depth;
         auto w = write();
@@ -264,55 +264,52 @@ private:
             reach_tensor(key, w.multiply(e, element(query, operation::q_idx)), channels, operation::kv_idx);
     }
 
-    constexpr void reach_tensor(std::int16_t tensor, std::int16_t e, const domain& over, operation position) {
+    constexpr void reach_tensor(node_id tensor, node_id e, const domain& over, operation position) {
         if (node(tensor).op != operation::input) return reach(node(tensor).arguments[0], e, over);
         deposit(tensor, e, over, node(load(tensor, position)));
     }
 
-    constexpr void reach_weighted_sum(std::int16_t n, std::int16_t e) {
+    constexpr void reach_weighted_sum(node_id n, node_id e) {
         const instruction it = node(n);
-        const std::int16_t weights = it.arguments[0], values = it.arguments[1];
+        const node_id weights = it.arguments[0], values = it.arguments[1];
         auto w = write();
         if (active_[values])
             reach_tensor(values, w.multiply(value(weights), e), pairs(operation::value_depth), operation::kv_idx);
         if (!active_[weights]) return;
         add_delta(weights, e, n);
-        const std::int16_t of_value = element(values, operation::kv_idx);
+        const node_id of_value = element(values, operation::kv_idx);
         reach(weights, over_channels(w.multiply(e, of_value)), pairs());
     }
 
     /// The sum over the keys of w dw, which a softmax's derivative subtracts from every pair of a row. Everything made
     /// of the weights is linear in them, so it is the cotangent of each sum of weights times that sum.
-    constexpr void add_delta(std::int16_t weights, std::int16_t e, std::int16_t sum) {
-        const std::int16_t softmax = softmax_of(weights);
+    constexpr void add_delta(node_id weights, node_id e, node_id sum) {
+        const node_id softmax = softmax_of(weights);
         if (softmax < 0 || !active_[softmax]) return;
-        std::int16_t term = write().multiply(e, saved(sum));
+        node_id term = write().multiply(e, saved(sum));
         if (node(sum).kind == kind::output) term = over_channels(term);
-        delta_[softmax] = static_cast<std::int16_t>(
-            (delta_[softmax] == 0 ? term : sum_of(static_cast<std::int16_t>(delta_[softmax] - 1), term)) + 1);
+        delta_[softmax] = delta_[softmax] ? sum_of(*delta_[softmax], term) : term;
     }
 
-    constexpr void reach_softmax(std::int16_t n, std::int16_t e, const domain& over) {
+    constexpr void reach_softmax(node_id n, node_id e, const domain& over) {
         const instruction it = node(n);
         auto w = write();
-        const std::int16_t lse = lse_of(it), delta = static_cast<std::int16_t>(delta_[n] - 1);
+        const node_id lse = lse_of(it), delta = *delta_[n];
         reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), w.subtract(unless_masked(e), delta)), over);
         if (it.argument_count > 1 && active_[it.arguments[1]])
             reach(it.arguments[1], w.negate(w.multiply(weights_by(it.arguments[1], lse), delta)), domain{});
     }
 
-    constexpr void reach_log_sum(std::int16_t n, std::int16_t e) {
+    constexpr void reach_log_sum(node_id n, node_id e) {
         const instruction it = node(n);
         auto w = write();
-        for (std::int16_t other = 0; other < n; ++other)  // a softmax of the same: one term for both
+        for (node_id other{}; other < n; ++other)  // a softmax of the same: one term for both
             if (node(other).op == operation::softmax && node(other).arguments == it.arguments) {
-                const auto before = static_cast<std::int16_t>(delta_[other] - 1);
-                const std::int16_t after =
-                    before < 0 ? w.negate(e) : w.subtract(unless_masked(before), unless_masked(e));
-                delta_[other] = static_cast<std::int16_t>(after + 1);
+                const optional_node before = delta_[other];
+                delta_[other] = before ? w.subtract(unless_masked(*before), unless_masked(e)) : w.negate(e);
                 return;
             }
-        const std::int16_t lse = saved(n);
+        const node_id lse = saved(n);
         reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), e), pairs());
         if (it.argument_count > 1 && active_[it.arguments[1]])
             reach(it.arguments[1], w.multiply(weights_by(it.arguments[1], lse), e), domain{});
@@ -320,7 +317,7 @@ private:
 
     // --- what reaches a tensor
 
-    constexpr void deposit(std::int16_t tensor, std::int16_t e, const domain& over, const instruction& load) {
+    constexpr void deposit(node_id tensor, node_id e, const domain& over, const instruction& load) {
         const std::int16_t input = node(tensor).input;
         if (!wanted_[input]) return;
         instruction to{.op = operation::deposit,
@@ -338,7 +335,7 @@ private:
             e = w.where(w.compare(operation::equal, terminal(operation::h), whole_number(0)), e, w.number(0));
         }
         if (over.channels != operation::b) {
-            const std::int16_t index = bound(merged < 0 ? channel_ : token_channel_);
+            const node_id index = bound(merged < 0 ? channel_ : token_channel_);
             replacement with;
             with.put(terminal(operation::d_idx), index);
             if (merged >= 0) split_heads(over.index[merged], with, bound(channel_));
@@ -350,14 +347,11 @@ private:
         for (int i = over.each_count; i-- > 0;)
             if (i != merged) e = each(over.index[i], over.extent[i], e);
         to.arguments[0] = e;
-        const std::int16_t made = list_.add(to);
+        const node_id made = list_.add(to);
         auto& sum = deposited_[input];
-        sum = static_cast<std::int16_t>(
-            (sum == 0 ? made
-                      : write().apply(operation::add, static_cast<std::int16_t>(sum - 1), made, kind::gradient)) +
-            1);
+        sum = sum ? write().apply(operation::add, *sum, made, kind::gradient) : made;
     }
-    constexpr std::int16_t each(std::int16_t index, std::int16_t extent, std::int16_t e) {
+    constexpr node_id each(node_id index, node_id extent, node_id e) {
         return list_.add(
             {.op = operation::each, .kind = kind::real, .argument_count = 3, .arguments = {index, extent, e}});
     }
@@ -366,17 +360,17 @@ private:
     constexpr ir_builder kept(std::span<const std::string_view> wrt) {
         for (const std::string_view name : wrt)
             for (int i = 0; i < forward_.input_count; ++i)
-                if (forward_.inputs[i].name == name && deposited_[i] == 0) fail(gradient_fault::nothing_depends, name);
+                if (forward_.inputs[i].name == name && !deposited_[i]) fail(gradient_fault::nothing_depends, name);
         ir_builder made;
         made.too_long = list_.too_long;
-        std::array<bool, max_nodes> needed{};
+        node_table<bool> needed{};
         for (int i = 0; i < forward_.input_count; ++i)
-            if (deposited_[i] != 0) needed[deposited_[i] - 1] = true;
-        for (int n = list_.node_count; n-- > 0;)
+            if (deposited_[i]) needed[*deposited_[i]] = true;
+        for (node_id n = node_at(list_.node_count - 1); n >= 0; --n)
             for (int a = 0; needed[n] && a < list_.nodes[n].argument_count; ++a)
                 needed[list_.nodes[n].arguments[a]] = true;
-        std::array<std::int16_t, max_nodes> now{};
-        for (int n = 0; n < list_.node_count; ++n) {
+        node_table<node_id> now{};
+        for (node_id n{}; n < list_.node_count; ++n) {
             if (!needed[n]) continue;
             instruction it = list_.nodes[n];
             for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = now[it.arguments[a]];
@@ -385,7 +379,7 @@ private:
             now[n] = made.add(it);
         }
         for (int i = 0; i < forward_.input_count; ++i)
-            if (deposited_[i] != 0) made.add_output(forward_.derivative_names_of_inputs[i], now[deposited_[i] - 1]);
+            if (deposited_[i]) made.add_output(forward_.derivative_names_of_inputs[i], now[*deposited_[i]]);
         if (made.output_count == 0) fail(gradient_fault::nothing_depends, "any of its tensors");
         if (!made.too_long && !has_scores(made)) fail(gradient_fault::without_scores);
         return failed() ? failure() : made;

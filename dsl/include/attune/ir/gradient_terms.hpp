@@ -21,7 +21,7 @@ protected:
     std::string_view fault_name_{};
 
     constexpr real_writer write() { return {list_}; }
-    constexpr const instruction& node(std::int16_t n) const { return list_.nodes[n]; }
+    constexpr const instruction& node(node_id n) const { return list_.nodes[n]; }
     constexpr bool failed() const { return fault_ != gradient_fault::none; }
     constexpr void fail(gradient_fault why, std::string_view name = {}) {
         if (!failed()) fault_ = why, fault_name_ = name;
@@ -55,27 +55,27 @@ protected:
 
     // --- terms
 
-    constexpr std::int16_t terminal(operation op) { return list_.add({.op = op, .kind = kind::integer}); }
-    constexpr std::int16_t bound(std::string_view name) {
+    constexpr node_id terminal(operation op) { return list_.add({.op = op, .kind = kind::integer}); }
+    constexpr node_id bound(std::string_view name) {
         return list_.add({.op = operation::bound, .kind = kind::integer, .integer = list_.add_index(name)});
     }
 
-    constexpr std::int16_t whole_number(std::int64_t x) {
+    constexpr node_id whole_number(std::int64_t x) {
         return list_.add({.op = operation::constant, .kind = kind::integer, .integer = x});
     }
-    constexpr std::int16_t of_integers(operation op, std::int16_t x, std::int16_t y) {
+    constexpr node_id of_integers(operation op, node_id x, node_id y) {
         return list_.add({.op = op, .kind = kind::integer, .argument_count = 2, .arguments = {x, y}});
     }
 
     /// Where the channel d_idx of head h is among those of all heads, one after another.
-    constexpr std::int16_t merged_channel() {
-        const std::int16_t first =
+    constexpr node_id merged_channel() {
+        const node_id first =
             of_integers(operation::multiply, terminal(operation::h), terminal(operation::value_depth));
         return of_integers(operation::add, first, terminal(operation::d_idx));
     }
 
     /// A row (b, h, q_idx), or an output (b, h, q_idx, d_idx), that the caller passes.
-    constexpr std::int16_t load_rows(std::string_view name, kind is) {
+    constexpr node_id load_rows(std::string_view name, kind is) {
         input_declaration d{name,
                             element_type::f32,
                             false,
@@ -88,27 +88,26 @@ protected:
     }
 
     /// Tokens (b, q_idx, d_idx), as wide as the forward pass's, that the caller passes.
-    constexpr std::int16_t load_tokens(std::string_view name, std::int16_t width) {
+    constexpr node_id load_tokens(std::string_view name, node_id width) {
         const input_declaration d{
             name,
             element_type::f32,
             false,
             3,
             {{{axis_kind::batch, "batch"}, {axis_kind::query, "query"}, {axis_kind::free, "channel"}}}};
-        const std::int16_t tensor =
-            list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)});
-        const std::int16_t extent = list_.add(
+        const node_id tensor = list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)});
+        const node_id extent = list_.add(
             {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = 2});
-        const std::int16_t last =
+        const node_id last =
             of_integers(operation::subtract, of_integers(operation::same, extent, width), whole_number(1));
-        const std::int16_t channel = of_integers(operation::minimum, terminal(operation::d_idx), last);
+        const node_id channel = of_integers(operation::minimum, terminal(operation::d_idx), last);
         return list_.add({.op = operation::load,
                           .kind = kind::real,
                           .argument_count = 4,
                           .arguments = {tensor, terminal(operation::b), terminal(operation::q_idx), channel}});
     }
 
-    constexpr std::int16_t load(std::int16_t tensor, operation position, bool channels = true) {
+    constexpr node_id load(node_id tensor, operation position, bool channels = true) {
         instruction i{.op = operation::load,
                       .kind = kind::real,
                       .argument_count = 4,
@@ -119,44 +118,44 @@ protected:
 
     /// Nodes, and what stands for them.
     struct replacement {
-        std::array<std::int16_t, max_nodes> by{};  // plus one; 0: not known
-        constexpr void put(std::int16_t n, std::int16_t other) { by[n] = static_cast<std::int16_t>(other + 1); }
+        node_table<optional_node> by{};
+        constexpr void put(node_id n, node_id other) { by[n] = other; }
     };
     /// The same expression with others for some nodes. The channels that a contraction or a computed tensor counts are
     /// its own and stay.
-    constexpr std::int16_t replaced(std::int16_t n, replacement& with) {
+    constexpr node_id replaced(node_id n, replacement& with) {
         instruction it = node(n);
-        if (with.by[n] != 0) return static_cast<std::int16_t>(with.by[n] - 1);
+        if (with.by[n]) return *with.by[n];
         if (it.op == operation::contract || is_whole(it) || it.argument_count == 0) return n;
         for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = replaced(it.arguments[a], with);
-        const std::int16_t made = list_.add(it);
+        const node_id made = list_.add(it);
         with.put(n, made);
         return made;
     }
-    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel) {
+    constexpr node_id with_channel(node_id n, node_id channel) {
         replacement with;
         with.put(terminal(operation::d_idx), channel);
         return replaced(n, with);
     }
     /// What is written of the channels of all heads, by the index that counts them, as written of a head and d_idx.
-    constexpr void split_heads(std::int16_t index, replacement& with, std::int16_t channel) {
-        const std::int16_t size = terminal(operation::value_depth), head = terminal(operation::h);
+    constexpr void split_heads(node_id index, replacement& with, node_id channel) {
+        const node_id size = terminal(operation::value_depth), head = terminal(operation::h);
         with.put(of_integers(operation::divide, index, size), head);
         with.put(of_integers(operation::remainder, index, size), channel);
         with.put(index, of_integers(operation::add, of_integers(operation::multiply, head, size), channel));
     }
 
     /// Tokens that the kernel makes first, at (b, q_idx, channel).
-    constexpr std::int16_t load_of_tokens(std::int16_t formula, std::int16_t width, std::int16_t channel) {
-        const std::int16_t made = list_.add(
+    constexpr node_id load_of_tokens(node_id formula, node_id width, node_id channel) {
+        const node_id made = list_.add(
             {.op = operation::tokens, .kind = kind::tokens, .argument_count = 2, .arguments = {formula, width}});
         return list_.add({.op = operation::load,
                           .kind = kind::real,
                           .argument_count = 4,
                           .arguments = {made, terminal(operation::b), terminal(operation::q_idx), channel}});
     }
-    constexpr bool has_sum(std::int16_t n) const {
-        std::array<bool, max_nodes> below{};
+    constexpr bool has_sum(node_id n) const {
+        node_table<bool> below{};
         below[n] = true;
         for (; n >= 0; --n) {
             if (!below[n] || is_whole(node(n))) continue;
@@ -168,19 +167,19 @@ protected:
 
     // --- what is masked
 
-    static constexpr std::int16_t always = -1;
-    std::array<std::int16_t, max_nodes> seen_{};  // of a term: where it is not masked, plus two; 0: not asked yet
+    static constexpr node_id always = no_node;
+    node_table<std::optional<node_id>> seen_{};  // of a term: where it is not masked, once that was asked
 
     /// The sum of two cotangents. One that was multiplied by a masked value is masked: what it reaches is masked
     /// whatever the other factor is, so nothing flows. The other cotangent stays.
-    constexpr std::int16_t sum_of(std::int16_t x, std::int16_t y) {
-        const std::int16_t sum = write().add(unless_masked(x), unless_masked(y));
-        seen_[sum] = always + 2;
+    constexpr node_id sum_of(node_id x, node_id y) {
+        const node_id sum = write().add(unless_masked(x), unless_masked(y));
+        seen_[sum] = always;
         return sum;
     }
     /// A term, or 0 where it is masked. Of a product the masked factor becomes 0, so that products with rows stay such.
-    constexpr std::int16_t unless_masked(std::int16_t e) {
-        const std::int16_t seen = where_not_masked(e);
+    constexpr node_id unless_masked(node_id e) {
+        const node_id seen = where_not_masked(e);
         if (seen == always) return e;
         const instruction it = node(e);
         auto w = write();
@@ -195,11 +194,11 @@ protected:
 
     /// A condition on what the forward pass captures, and not on scores or weights, in which terms are linear. Of a sum
     /// over an index it is one on the sum, whatever that is of.
-    constexpr std::int16_t where_not_masked(std::int16_t e) {
-        if (seen_[e] == 0) seen_[e] = static_cast<std::int16_t>(find_where_not_masked(e) + 2);
-        return static_cast<std::int16_t>(seen_[e] - 2);
+    constexpr node_id where_not_masked(node_id e) {
+        if (!seen_[e]) seen_[e] = find_where_not_masked(e);
+        return *seen_[e];
     }
-    constexpr std::int16_t find_where_not_masked(std::int16_t e) {
+    constexpr node_id find_where_not_masked(node_id e) {
         const instruction it = node(e);
         constexpr double masked = -std::numeric_limits<double>::infinity();
         auto w = write();
@@ -220,7 +219,7 @@ protected:
                                                    : both(of_argument(0), of_argument(1));
             case family::selection: {
                 if (it.op != operation::where || both(of_argument(1), of_argument(2)) == always) return always;
-                const std::int16_t other = w.apply(operation::logical_not, it.arguments[0], kind::condition);
+                const node_id other = w.apply(operation::logical_not, it.arguments[0], kind::condition);
                 return both(either(other, of_argument(1)), either(it.arguments[0], of_argument(2)));
             }
             case family::attention: return it.op == operation::mask ? both(of_argument(0), it.arguments[1]) : always;
@@ -233,11 +232,11 @@ protected:
         }
         return always;
     }
-    constexpr std::int16_t both(std::int16_t x, std::int16_t y) {
+    constexpr node_id both(node_id x, node_id y) {
         if (x == always || y == always || x == y) return x == always ? y : x;
         return write().apply(operation::logical_and, x, y, kind::condition);
     }
-    constexpr std::int16_t either(std::int16_t x, std::int16_t y) {
+    constexpr node_id either(node_id x, node_id y) {
         return x == always || y == always ? always : write().apply(operation::logical_or, x, y, kind::condition);
     }
     /// What lies along a depth is an element of a row, never a score. What the forward pass wrote is none either.
@@ -249,7 +248,7 @@ protected:
         return tensor.input < forward_.input_count && along != axis_kind::depth && along != axis_kind::value_depth &&
                !is_of_channel(load.arguments[load.argument_count - 1]);
     }
-    constexpr bool is_of_channel(std::int16_t index) const {
+    constexpr bool is_of_channel(node_id index) const {
         const instruction& it = node(index);
         if (it.op == operation::d_idx) return true;
         if (it.op == operation::bound) return list_.indices[it.integer] == value_channel_;
@@ -259,8 +258,8 @@ protected:
     }
 
     /// An expression of d_idx, summed over the channels of the values.
-    constexpr std::int16_t over_channels(std::int16_t expression) {
-        const std::int16_t index = bound(value_channel_);
+    constexpr node_id over_channels(node_id expression) {
+        const node_id index = bound(value_channel_);
         return list_.add({.op = operation::sum,
                           .kind = kind::real,
                           .argument_count = 3,

@@ -13,20 +13,20 @@ class gradient_values : protected gradient_terms {
 protected:
     constexpr explicit gradient_values(const ir_builder& forward) : gradient_terms(forward) { find_sums_and_reads(); }
 
-    // Of a node in the gradient, plus one; 0: not asked yet. Where d_idx counts the channels of queries and keys, and
-    // where it counts those of values.
-    std::array<std::array<std::int16_t, max_nodes>, 2> value_{};
-    std::array<bool, max_nodes> of_channel_{};    // forward: it differs from channel to channel
-    std::array<bool, max_nodes> has_products_{};  // forward: in it is a sum for each channel
-    std::array<bool, max_nodes> reads_output_{};  // forward: in it is an element of what attention made
+    // Of a node in the gradient, where it was asked for. Where d_idx counts the channels of queries and keys, and where
+    // it counts those of values.
+    std::array<node_table<optional_node>, 2> value_{};
+    node_table<bool> of_channel_{};    // forward: it differs from channel to channel
+    node_table<bool> has_products_{};  // forward: in it is a sum for each channel
+    node_table<bool> reads_output_{};  // forward: in it is an element of what attention made
 
     constexpr void find_sums_and_reads() {
-        for (std::int16_t n = 0; n < forward_.node_count; ++n) {
+        for (node_id n{}; n < forward_.node_count; ++n) {
             const instruction& it = node(n);
             if (is_whole(it)) continue;
             of_channel_[n] = it.op == operation::d_idx;
             for (int a = 0; a < it.argument_count; ++a) {
-                const std::int16_t argument = it.arguments[a];
+                const node_id argument = it.arguments[a];
                 of_channel_[n] = of_channel_[n] || of_channel_[argument];
                 has_products_[n] = has_products_[n] || has_products_[argument];
                 reads_output_[n] = reads_output_[n] || reads_output_[argument];
@@ -45,21 +45,21 @@ protected:
     }
 
     /// The index by which an output is read at the channels of all heads, one after another, as merge_heads does: d_idx
-    /// or that of a sum; -1 if it is not read so.
-    constexpr std::int16_t merged_index(const instruction& load) const {
-        if (load.op != operation::load || load.argument_count != 5) return -1;
+    /// or that of a sum; no_node if it is not read so.
+    constexpr node_id merged_index(const instruction& load) const {
+        if (load.op != operation::load || load.argument_count != 5) return no_node;
         const instruction &head = node(load.arguments[2]), &channel = node(load.arguments[4]);
         const bool merged = node(load.arguments[1]).op == operation::b && head.op == operation::divide &&
                             node(load.arguments[3]).op == operation::q_idx && channel.op == operation::remainder &&
                             head.arguments == channel.arguments && node(head.arguments[1]).op == operation::value_depth;
-        return merged ? head.arguments[0] : std::int16_t{-1};
+        return merged ? head.arguments[0] : no_node;
     }
     constexpr bool reads_merged_heads(const instruction& load) const {
-        const std::int16_t index = merged_index(load);
+        const node_id index = merged_index(load);
         return index >= 0 && node(index).op == operation::d_idx;
     }
     /// Whether a number is that of the channels of all heads.
-    constexpr bool counts_merged_heads(std::int16_t extent) const {
+    constexpr bool counts_merged_heads(node_id extent) const {
         const instruction& it = node(extent);
         if (it.op == operation::same)
             return counts_merged_heads(it.arguments[0]) || counts_merged_heads(it.arguments[1]);
@@ -70,7 +70,7 @@ protected:
 
     /// An element of q, k, v or of a tensor in their place, at d_idx: of a projected one what was made once, of other
     /// formulas what they are.
-    constexpr std::int16_t element(std::int16_t tensor, operation position) {
+    constexpr node_id element(node_id tensor, operation position) {
         const bool formula = node(tensor).op != operation::input && !is_projected(node(tensor).arguments[0]);
         return formula ? node(tensor).arguments[0] : load(tensor, position);
     }
@@ -78,36 +78,36 @@ protected:
     /// A sum for each channel, and an index that stands for d_idx where another node reads it, as a norm does; -1: no
     /// such.
     struct read_product {
-        std::int16_t sum{-1}, index{-1};
+        node_id sum{no_node}, index{no_node};
     };
-    constexpr read_product product_at_index(std::int16_t n) const {
-        for (std::int16_t sum = 0; sum < forward_.node_count && node(n).op == operation::sum; ++sum) {
-            std::int16_t index = -1;
-            const auto of_channel = [&](std::int16_t x) { return of_channel_[x]; };
+    constexpr read_product product_at_index(node_id n) const {
+        for (node_id sum{}; sum < forward_.node_count && node(n).op == operation::sum; ++sum) {
+            node_id index = no_node;
+            const auto of_channel = [&](node_id x) { return of_channel_[x]; };
             if (attune::detail::is_at_index(forward_.nodes, of_channel, sum, n, index) && index >= 0)
                 return {sum, index};
         }
         return {};
     }
     /// Whether sums over an index count the channels of a tensor.
-    constexpr bool counts_channels(std::int16_t index, std::int16_t tensor) const {
+    constexpr bool counts_channels(node_id index, node_id tensor) const {
         const operation width = node(tensor).op == operation::values ? operation::value_depth : operation::depth;
-        for (std::int16_t n = 0; n < forward_.node_count; ++n)
+        for (node_id n{}; n < forward_.node_count; ++n)
             if (const instruction& it = node(n); it.op == operation::sum && it.arguments[0] == index)
                 if (node(it.arguments[1]).op != width) return false;
         return true;
     }
 
     /// Whether a formula has a sum for each channel.
-    constexpr bool is_projected(std::int16_t formula) const {
-        std::array<bool, max_nodes> of_channel{}, below{};
-        for (std::int16_t n = 0; n <= formula; ++n)
+    constexpr bool is_projected(node_id formula) const {
+        node_table<bool> of_channel{}, below{};
+        for (node_id n{}; n <= formula; ++n)
             of_channel[n] =
-                dependences_at(node(n), [&](std::int16_t argument) {
+                dependences_at(node(n), [&](node_id argument) {
                     return dependences_of_node{.on = of_channel[argument] ? variable::channel : variable::none};
                 }).has(variable::channel);
         below[formula] = true;
-        for (std::int16_t n = formula; n >= 0; --n) {
+        for (node_id n = formula; n >= 0; --n) {
             if (!below[n]) continue;
             if (node(n).op == operation::sum && of_channel[n]) return true;
             for (int a = 0; a < node(n).argument_count; ++a) below[node(n).arguments[a]] = true;
@@ -117,8 +117,8 @@ protected:
 
     /// Whether masked scores reach more than a statistic, further masks included. A statistic passes back 0 for a
     /// hidden pair. A function that is finite there, such as atan, may divide by the square of -infinity.
-    constexpr bool is_read_by_functions(std::int16_t scores) const {
-        for (std::int16_t n = scores; n < forward_.node_count; ++n)
+    constexpr bool is_read_by_functions(node_id scores) const {
+        for (node_id n = scores; n < forward_.node_count; ++n)
             for (int a = 0; a < node(n).argument_count; ++a)
                 if (node(n).arguments[a] == scores &&
                     (node(n).op == operation::mask ? is_read_by_functions(n)
@@ -127,20 +127,20 @@ protected:
         return false;
     }
     /// The softmax that these weights are multiples of; -1 where there is none.
-    constexpr std::int16_t softmax_of(std::int16_t weights) const {
+    constexpr node_id softmax_of(node_id weights) const {
         while (node(weights).kind == kind::weights && node(weights).op != operation::softmax)
             weights = node(weights).arguments[node(weights).op == operation::where ? 1 : 0];
-        return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
+        return node(weights).op == operation::softmax ? weights : no_node;
     }
 
     /// A forward node in the gradient: computed again if that takes no pass over the keys, else read from what the
     /// forward pass wrote.
-    constexpr std::int16_t value(std::int16_t n, bool of_values = false) {
+    constexpr node_id value(node_id n, bool of_values = false) {
         auto& known = value_[of_values ? 1 : 0];
-        if (known[n] == 0) known[n] = static_cast<std::int16_t>(find_value(n, of_values) + 1);
-        return static_cast<std::int16_t>(known[n] - 1);
+        if (!known[n]) known[n] = find_value(n, of_values);
+        return *known[n];
     }
-    constexpr std::int16_t find_value(std::int16_t n, bool of_values) {
+    constexpr node_id find_value(node_id n, bool of_values) {
         instruction it = node(n);
         if (it.op == operation::load && reads_output_[n]) {
             replacement with;
@@ -148,10 +148,10 @@ protected:
             return replaced(value(it.arguments[0]), with);
         }
         if (const read_product read = product_at_index(n); read.sum >= 0)
-            if (const std::int16_t tensor = formed_of(read.sum, of_values); tensor >= 0)
+            if (const node_id tensor = formed_of(read.sum, of_values); tensor >= 0)
                 if (counts_channels(read.index, tensor)) return with_channel(value(read.sum, of_values), read.index);
         if (has_products_[n] && it.kind == kind::real)
-            if (const std::int16_t tensor = formed_of(n, of_values); tensor >= 0) {
+            if (const node_id tensor = formed_of(n, of_values); tensor >= 0) {
                 instruction formed = node(tensor);
                 const bool of_queries = formed.op == operation::queries;
                 if ((it.op == operation::sum && of_channel_[n]) || formed.arguments[0] == n) {
@@ -171,24 +171,24 @@ protected:
         if (it.kind != kind::condition && it.kind != kind::integer) it.kind = kind::real;
         return list_.add(it);
     }
-    /// The queries or keys, or the values, of whose formula a node is a part; -1 if there are none.
-    constexpr std::int16_t formed_of(std::int16_t n, bool of_values) const {
-        for (std::int16_t tensor = n; tensor < forward_.node_count; ++tensor) {
+    /// The queries or keys, or the values, of whose formula a node is a part; no_node if there are none.
+    constexpr node_id formed_of(node_id n, bool of_values) const {
+        for (node_id tensor = n; tensor < forward_.node_count; ++tensor) {
             const operation op = node(tensor).op;
             const bool formed = of_values ? op == operation::values : op == operation::queries || op == operation::keys;
             if (formed && is_below(n, node(tensor).arguments[0])) return tensor;
         }
-        return -1;
+        return no_node;
     }
-    constexpr bool is_below(std::int16_t n, std::int16_t formula) const {
-        std::array<bool, max_nodes> below{};
+    constexpr bool is_below(node_id n, node_id formula) const {
+        node_table<bool> below{};
         below[formula] = true;
-        for (std::int16_t at = formula; at > n; --at)
+        for (node_id at = formula; at > n; --at)
             for (int a = 0; below[at] && !is_whole(node(at)) && a < node(at).argument_count; ++a)
                 below[node(at).arguments[a]] = true;
         return below[n];
     }
-    constexpr std::int16_t saved(std::int16_t n) {
+    constexpr node_id saved(node_id n) {
         for (int i = 0; i < forward_.output_count; ++i)
             if (forward_.outputs[i].node == n) return load_rows(forward_.outputs[i].name, node(n).kind);
         for (int i = 0; i < forward_.output_count; ++i)
@@ -200,7 +200,7 @@ protected:
         return write().number(0);
     }
     /// The log-sum-exp of the same scores and sink as a softmax.
-    constexpr std::int16_t lse_of(const instruction& softmax) {
+    constexpr node_id lse_of(const instruction& softmax) {
         for (int i = 0; i < forward_.output_count; ++i) {
             const instruction& it = node(forward_.outputs[i].node);
             if (it.op == operation::log_sum_exp && it.arguments == softmax.arguments)
@@ -209,7 +209,7 @@ protected:
         fail(gradient_fault::no_log_sum_exp);
         return write().number(0);
     }
-    constexpr std::int16_t weights_by(std::int16_t score, std::int16_t lse) {
+    constexpr node_id weights_by(node_id score, node_id lse) {
         auto w = write();
         return w.apply(operation::exp, w.apply(operation::minimum, w.subtract(score, lse), w.number(0)));
     }

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/ir/element_type.hpp>
+#include <attune/ir/node_id.hpp>
 
 #include <array>
 #include <cstdint>
@@ -257,7 +258,7 @@ struct instruction {
     operation op{};
     attune::kind kind{};
     std::uint8_t argument_count{};
-    std::array<std::int16_t, max_rank + 1> arguments{};  ///< positions in graph_ir::nodes, each smaller than this one's
+    std::array<node_id, max_rank + 1> arguments{};  ///< each before this one
     std::int16_t input{-1};
     std::int64_t integer{};  ///< value of an integer constant
     double number{};         ///< value of a real constant; -infinity means masked
@@ -266,20 +267,30 @@ struct instruction {
 
 struct output_declaration {
     std::string_view name;  ///< "out" unless the graph names it
-    std::int16_t node{};    ///< position in graph_ir::nodes
+    node_id node{};
     constexpr bool operator==(const output_declaration&) const = default;
 };
 
 /// `store(element, value)`: a call writes the value to an element of an input before anything of the graph is read.
 struct store_declaration {
-    std::int16_t element{};  ///< a load: the place
-    std::int16_t value{};
+    node_id element{};  ///< a load: the place
+    node_id value{};
     constexpr bool operator==(const store_declaration&) const = default;
+};
+
+/// The instructions of a graph, a view; arguments stand before their users.
+class node_list : public std::span<const instruction> {
+public:
+    using std::span<const instruction>::span;
+    using std::span<const instruction>::operator[];
+    constexpr node_list(std::span<const instruction> nodes) : std::span<const instruction>(nodes) {}
+    constexpr const instruction& operator[](node_id n) const { return data()[static_cast<int>(n)]; }
+    constexpr node_ids ids() const { return node_ids(size()); }
 };
 
 /// The flat list of a graph: a view of static storage, cheap to copy.
 struct graph_ir {
-    std::span<const instruction> nodes;
+    node_list nodes;
     std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
     std::span<const output_declaration> outputs;  ///< in the order named
     std::string_view text;                        ///< the formula, canonical: print.hpp

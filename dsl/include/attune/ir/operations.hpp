@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/ir/fold.hpp>
 #include <attune/ir/operation_traits.hpp>
 
 #include <array>
@@ -278,8 +279,7 @@ constexpr std::string_view fault_of(const graph_ir& graph, const instruction& no
     if (node.argument_count < row.fewest || node.argument_count > row.most) return "the number of its arguments";
     if (!row.gives.contains(node.kind)) return "its kind";
     for (std::size_t i = 0; i < node.argument_count; ++i)
-        if (!row.takes[i].contains(graph.nodes[static_cast<std::size_t>(node.arguments[i])].kind))
-            return "the kind of an argument";
+        if (!row.takes[i].contains(graph.nodes[node.arguments[i]].kind)) return "the kind of an argument";
     return {};
 }
 
@@ -305,5 +305,10 @@ template <class Of> constexpr dependences_of_node dependences_at(const instructi
     here.on |= row.adds;
     return here;
 }
+
+/// The same of a list, for `fold`.
+inline constexpr auto what_varies = [](node_id, const instruction& node, const auto& arguments) {
+    return dependences_at(node, arguments);
+};
 
 }  // namespace attune

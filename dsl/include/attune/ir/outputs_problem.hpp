@@ -18,15 +18,15 @@ enum class outputs_problem : std::uint8_t {
 namespace detail {
 
 /// Whether node `what` is part of node `whole`.
-constexpr bool is_part_of(std::span<const instruction> nodes, std::int32_t what, std::int32_t whole) {
-    std::array<bool, dsl::detail::max_nodes> reached{};
-    reached[static_cast<std::size_t>(whole)] = true;
-    for (std::int32_t at = whole; at > what; --at) {  // arguments lie before their users
-        const instruction& node = nodes[static_cast<std::size_t>(at)];
-        for (int a = 0; reached[static_cast<std::size_t>(at)] && a < node.argument_count; ++a)
-            reached[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(a)])] = true;
+constexpr bool is_part_of(node_list nodes, node_id what, node_id whole) {
+    node_table<bool> reached{};
+    reached[whole] = true;
+    for (node_id at = whole; at > what; --at) {  // arguments lie before their users
+        const instruction& node = nodes[at];
+        for (int a = 0; reached[at] && a < node.argument_count; ++a)
+            reached[node.arguments[static_cast<std::size_t>(a)]] = true;
     }
-    return what <= whole && reached[static_cast<std::size_t>(what)];
+    return what <= whole && reached[what];
 }
 
 constexpr bool is_of_pairs(kind is) {
@@ -36,14 +36,13 @@ constexpr bool is_of_pairs(kind is) {
 }  // namespace detail
 
 /// Every node of the list belongs to an output, as in those of `ir_of`.
-constexpr outputs_problem outputs_problem_of(std::span<const instruction> nodes,
-                                             std::span<const output_declaration> outputs) {
+constexpr outputs_problem outputs_problem_of(node_list nodes, std::span<const output_declaration> outputs) {
     const attention_cores cores(nodes);
-    const auto node = [&](std::int32_t n) -> const instruction& { return nodes[static_cast<std::size_t>(n)]; };
+    const auto node = [&](node_id n) -> const instruction& { return nodes[n]; };
     if (cores.too_many()) return outputs_problem::too_many_cores;
     // Scores are written as they are anywhere below what the weights and rows see, or below other written scores.
     const bool seen = cores.count() > 0;
-    std::int32_t outermost = seen ? cores[0].scores : -1;
+    node_id outermost = seen ? cores[0].scores : no_node;
     for (const output_declaration& output : outputs) {
         if (cores.count() > 1 && detail::is_of_pairs(node(output.node).kind))
             return outputs_problem::pairs_of_several_cores;
@@ -53,7 +52,7 @@ constexpr outputs_problem outputs_problem_of(std::span<const instruction> nodes,
             return outputs_problem::scores_apart;
         outermost = output.node;
     }
-    std::int32_t tokens_of = -1;
+    node_id tokens_of = no_node;
     for (const instruction& it : nodes) {
         if (it.op != operation::load || node(it.arguments[0]).kind != kind::output) continue;
         if (tokens_of >= 0 && tokens_of != it.arguments[0]) return outputs_problem::tokens_of_two_outputs;

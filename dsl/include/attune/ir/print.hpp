@@ -88,19 +88,19 @@ constexpr bool is_a_word(std::string_view name) {
 struct describer {
     const ir_builder& list;
     text_writer to{};
-    std::array<std::int16_t, max_nodes> named{};  // line number of a part used twice, from 1; 0 elsewhere
+    node_table<std::int16_t> named{};  // line number of a part used twice, from 1; 0 elsewhere
 
     /// Parts that get a line of their own: large values used more than once.
     constexpr void find_shared() {
-        std::array<int, max_nodes> uses{}, sizes{};
+        node_table<int> uses{}, sizes{};
         int lines = 0;
-        for (int at = 0; at < list.node_count; ++at) {
+        for (node_id at{}; at < list.node_count; ++at) {
             const instruction& i = list.nodes[at];
             sizes[at] = 1;
             for (int a = 0; a < i.argument_count; ++a) uses[i.arguments[a]]++, sizes[at] += sizes[i.arguments[a]];
             if (sizes[at] > 1000) sizes[at] = 1000;
         }
-        for (int at = 0; at < list.node_count; ++at) {
+        for (node_id at{}; at < list.node_count; ++at) {
             const bool stage = list.nodes[at].kind == kind::scores || list.nodes[at].kind == kind::weights;
             if (uses[at] > 1 && sizes[at] > (stage ? 3 : 12)) named[at] = static_cast<std::int16_t>(++lines);
         }
@@ -116,7 +116,7 @@ struct describer {
         return d == given_inputs[0] || d == given_inputs[1] || d == given_inputs[2];
     }
 
-    constexpr void name(std::int16_t at) { to.put("part_"), to.put_unsigned(static_cast<std::uint64_t>(named[at])); }
+    constexpr void name(node_id at) { to.put("part_"), to.put_unsigned(static_cast<std::uint64_t>(named[at])); }
 
     /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied,
     /// and in functions that know reals only.
@@ -133,7 +133,7 @@ struct describer {
 
     /// Whether an integer is made of a quotient. Its conversion to a real is written out, since a fraction could be
     /// meant.
-    constexpr bool is_rounded_down(std::int16_t at) const {
+    constexpr bool is_rounded_down(node_id at) const {
         const instruction& i = list.nodes[at];
         const bool passes_on = family_of(i.op) == family::arithmetic || i.op == operation::where;
         if (i.op == operation::divide || !passes_on || i.op == operation::remainder) return i.op == operation::divide;
@@ -143,12 +143,12 @@ struct describer {
     }
 
     /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ | << >>.
-    constexpr int left_of(operation op, int precedence, std::int16_t child) const {
+    constexpr int left_of(operation op, int precedence, node_id child) const {
         if (family_of(op) == family::bits) return 14;
         return op == operation::logical_or && list.nodes[child].op == operation::logical_and ? 5 : precedence;
     }
 
-    constexpr void value(std::int16_t at, int outer, bool skip_conversion = false, bool whole = false) {
+    constexpr void value(node_id at, int outer, bool skip_conversion = false, bool whole = false) {
         const instruction& i = list.nodes[at];
         if (named[at] && !whole) return name(at);
         if (i.op == operation::constant)
@@ -189,12 +189,12 @@ struct describer {
         if (parentheses) to.put(')');
     }
 
-    constexpr void row(std::int16_t at) { to.put("queries("), value(at, 0), to.put(")"); }
+    constexpr void row(node_id at) { to.put("queries("), value(at, 0), to.put(")"); }
 
     /// As a step that is written in the order of its normal form.
     constexpr void recurrence(const recurrence_arguments& of) {
-        const auto is = [this](std::int16_t at, double number) { return is_constant(list.nodes[at], number); };
-        const auto times = [&](std::int16_t factor) { value(factor, 13), to.put(" * "); };
+        const auto is = [this](node_id at, double number) { return is_constant(list.nodes[at], number); };
+        const auto times = [&](node_id factor) { value(factor, 13), to.put(" * "); };
         to.put("recurrence(");
         if (!is(of.initial, 0)) value(of.initial, 0), to.put(", ");
         to.put("[](auto S) { return ");
@@ -249,7 +249,7 @@ struct describer {
             if (!is_given(list.inputs[at])) declaration(list.inputs[at]);
         for (int at = 0; at < list.index_count; ++at)
             identifier(list.indices[at]), to.put(" = bound_index<\""), to.put(list.indices[at]), to.put("\">\n");
-        for (std::int16_t at = 0; at < list.node_count; ++at)
+        for (node_id at{}; at < list.node_count; ++at)
             if (named[at]) name(at), to.put(" = "), value(at, 0, false, true), to.put('\n');
         for (int at = 0; at < list.store_count; ++at)
             to.put("store("), value(list.stores[at].element, 0), to.put(", "), value(list.stores[at].value, 0),

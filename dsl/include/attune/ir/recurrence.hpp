@@ -18,27 +18,27 @@ namespace attune {
 
 /// The arguments of operation::recurrence, in this order; the second pair may be left out.
 struct recurrence_arguments {
-    std::int16_t initial{-1};      ///< real over (b, h, d_idx, value_idx); the constant 0 where none is given
-    std::int16_t decay{-1};        ///< real over (b, h, q_idx), or with d_idx a number for each row of S
-    std::int16_t key{-1};          ///< real over (b, h, q_idx, d_idx)
-    std::int16_t value{-1};        ///< real or output over (b, h, q_idx, d_idx), d_idx being the value channel
-    std::int16_t erase{-1};        ///< real over (b, h, q_idx); the constant 0: nothing is erased
-    std::int16_t read{-1};         ///< real over (b, h, q_idx, d_idx)
-    std::int16_t second_key{-1};   ///< the same, or -1
-    std::int16_t second_read{-1};  ///< the same, or -1
+    node_id initial{no_node};      ///< real over (b, h, d_idx, value_idx); the constant 0 where none is given
+    node_id decay{no_node};        ///< real over (b, h, q_idx), or with d_idx a number for each row of S
+    node_id key{no_node};          ///< real over (b, h, q_idx, d_idx)
+    node_id value{no_node};        ///< real or output over (b, h, q_idx, d_idx), d_idx being the value channel
+    node_id erase{no_node};        ///< real over (b, h, q_idx); the constant 0: nothing is erased
+    node_id read{no_node};         ///< real over (b, h, q_idx, d_idx)
+    node_id second_key{no_node};   ///< the same, or -1
+    node_id second_read{no_node};  ///< the same, or -1
     constexpr bool has_second_pair() const { return second_key >= 0; }
 };
 
 constexpr recurrence_arguments arguments_of(const instruction& it) {
     const auto& a = it.arguments;
     const bool pair = it.argument_count == 8;
-    return {a[0], a[1], a[2], a[3], a[4], a[5], pair ? a[6] : std::int16_t{-1}, pair ? a[7] : std::int16_t{-1}};
+    return {a[0], a[1], a[2], a[3], a[4], a[5], pair ? a[6] : no_node, pair ? a[7] : no_node};
 }
 
 /// The recurrence whose states a node reads, names or moves.
-constexpr std::int16_t recurrence_under(std::span<const instruction> nodes, std::int16_t states) {
-    while (nodes[static_cast<std::size_t>(states)].op != operation::recurrence) {
-        const instruction& it = nodes[static_cast<std::size_t>(states)];
+constexpr node_id recurrence_under(node_list nodes, node_id states) {
+    while (nodes[states].op != operation::recurrence) {
+        const instruction& it = nodes[states];
         states = it.arguments[it.op == operation::read_states ? 1 : 0];
     }
     return states;
@@ -49,34 +49,32 @@ constexpr bool is_constant(const instruction& it, double number) {
 }
 
 /// The first recurrence of a graph; -1 where there is none.
-constexpr std::int16_t recurrence_of(std::span<const instruction> nodes) {
+constexpr node_id recurrence_of(node_list nodes) {
     for (std::size_t n = 0; n < nodes.size(); ++n)
-        if (nodes[n].op == operation::recurrence) return static_cast<std::int16_t>(n);
-    return -1;
+        if (nodes[n].op == operation::recurrence) return node_at(n);
+    return no_node;
 }
 
 /// Whether a graph has recurrences. It then has no scores.
-constexpr bool has_recurrences(std::span<const instruction> nodes) { return recurrence_of(nodes) >= 0; }
+constexpr bool has_recurrences(node_list nodes) { return recurrence_of(nodes) >= 0; }
 
 /// The form of the first recurrence of a graph that has one.
-constexpr recurrence_arguments form_of_recurrence(std::span<const instruction> nodes) {
-    return arguments_of(nodes[static_cast<std::size_t>(recurrence_of(nodes))]);
-}
+constexpr recurrence_arguments form_of_recurrence(node_list nodes) { return arguments_of(nodes[recurrence_of(nodes)]); }
 
 /// Whether a recurrence has a state for each key head, which several query heads read: where its step and its initial
 /// state read tensors of key heads at h, and h stands nowhere else. Any other has one for each head.
-constexpr bool has_states_of_key_heads(const graph_ir& graph, std::int16_t recurrence) {
-    std::array<bool, dsl::detail::max_nodes> reached{};
-    reached[static_cast<std::size_t>(recurrence)] = true;
+constexpr bool has_states_of_key_heads(const graph_ir& graph, node_id recurrence) {
+    node_table<bool> reached{};
+    reached[recurrence] = true;
     bool of_key_heads = false;
-    for (std::int16_t at = recurrence; at >= 0; --at) {
-        if (!reached[static_cast<std::size_t>(at)]) continue;
-        const instruction& it = graph.nodes[static_cast<std::size_t>(at)];
+    for (node_id at = recurrence; at >= 0; --at) {
+        if (!reached[at]) continue;
+        const instruction& it = graph.nodes[at];
         for (std::size_t a = 0; a < it.argument_count; ++a) {
-            const auto below = static_cast<std::size_t>(it.arguments[a]);
+            const node_id below = it.arguments[a];
             reached[below] = true;
             if (graph.nodes[below].op != operation::h) continue;
-            const instruction& read = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+            const instruction& read = graph.nodes[it.arguments[0]];
             const bool along =
                 it.op == operation::load && a > 0 && read.op == operation::input &&
                 graph.inputs[static_cast<std::size_t>(read.input)].axes[a - 1].kind == axis_kind::key_head;
@@ -89,8 +87,8 @@ constexpr bool has_states_of_key_heads(const graph_ir& graph, std::int16_t recur
 
 /// Whether the initial state of a recurrence is an input (batch, head, depth, value depth) as it lies, which the first
 /// chunk reads. One over key heads is, where the states are of key heads: else several heads begin with one of it.
-constexpr bool is_a_state_as_passed(const graph_ir& graph, std::int16_t recurrence) {
-    const auto at = [&](std::int16_t n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+constexpr bool is_a_state_as_passed(const graph_ir& graph, node_id recurrence) {
+    const auto at = [&](node_id n) -> const instruction& { return graph.nodes[n]; };
     const instruction& it = at(arguments_of(at(recurrence)).initial);
     if (it.op != operation::load || it.argument_count != 5 || at(it.arguments[0]).op != operation::input) return false;
     const input_declaration& input = graph.inputs[static_cast<std::size_t>(at(it.arguments[0]).input)];
@@ -107,17 +105,17 @@ namespace dsl::detail {
 /// A step's parts, folded to the normal form while they are entered into a list.
 class recurrence_fold {
 public:
-    constexpr recurrence_fold(ir_builder& list, std::int16_t initial, std::int16_t decay) : list_(list) {
+    constexpr recurrence_fold(ir_builder& list, node_id initial, node_id decay) : list_(list) {
         to_.initial = initial, to_.decay = decay;
     }
 
-    constexpr std::int16_t decay() const { return to_.decay; }
-    constexpr std::int16_t real(double number) {
+    constexpr node_id decay() const { return to_.decay; }
+    constexpr node_id real(double number) {
         return list_.add({.op = operation::constant, .kind = kind::real, .number = number});
     }
 
     /// t(key) value
-    constexpr void add_values(std::int16_t key, std::int16_t value) {
+    constexpr void add_values(node_id key, node_id value) {
         if (to_.key < 0)
             to_.key = key, to_.value = value;
         else if (to_.key == key)
@@ -127,7 +125,7 @@ public:
     }
     /// t(key) (factor (row (decay S))), added or subtracted; a factor of -1 is 1. False if the erasure has its place
     /// already, or another key.
-    constexpr bool erase(std::int16_t key, std::int16_t row, std::int16_t factor, bool subtracted) {
+    constexpr bool erase(node_id key, node_id row, node_id factor, bool subtracted) {
         if (to_.erase >= 0 || (to_.key >= 0 && to_.key != key)) return false;
         to_.key = key, to_.read = row;
         if (factor < 0)
@@ -137,20 +135,19 @@ public:
         return true;
     }
     /// t(key) (row S)
-    constexpr void add_second(std::int16_t key, std::int16_t row) {
+    constexpr void add_second(node_id key, node_id row) {
         if (to_.has_second_pair()) fail(recurrence_fault::another_form);
         to_.second_key = key, to_.second_read = row;
     }
-    constexpr std::int16_t of_two(operation op, std::int16_t x, std::int16_t y) {
-        const bool output = list_.nodes[static_cast<std::size_t>(x)].kind == kind::output ||
-                            list_.nodes[static_cast<std::size_t>(y)].kind == kind::output;
+    constexpr node_id of_two(operation op, node_id x, node_id y) {
+        const bool output = list_.node(x).kind == kind::output || list_.node(y).kind == kind::output;
         return list_.add(
             {.op = op, .kind = output ? kind::output : kind::real, .argument_count = 2, .arguments = {x, y}});
     }
-    constexpr std::int16_t negated(std::int16_t x) {
+    constexpr node_id negated(node_id x) {
         return list_.add({.op = operation::negate, .kind = kind::real, .argument_count = 1, .arguments = {x}});
     }
-    constexpr std::int16_t done() {
+    constexpr node_id done() {
         if (to_.key < 0) to_.key = real(0);
         if (to_.value < 0) to_.value = real(0);
         if (to_.erase < 0) to_.erase = real(0), to_.read = to_.key;
@@ -176,13 +173,13 @@ private:
 /// A recurrence stands beside no scores, and its step is made of what is known before it.
 constexpr void judge_recurrences(ir_builder& list) {
     if (!list.has_recurrences) return;
-    std::array<bool, max_nodes> made_of_states{};
-    for (std::size_t at = 0; at < static_cast<std::size_t>(list.node_count); ++at) {
-        const instruction& i = list.nodes[at];
+    node_table<bool> made_of_states{};
+    for (node_id at{}; at < list.node_count; ++at) {
+        const instruction& i = list.node(at);
         const bool of_pairs = i.kind == kind::scores || i.kind == kind::weights || i.op == operation::kv_idx;
         if (of_pairs) list.unsteppable = recurrence_fault::beside_scores;
         for (std::size_t a = 0; a < i.argument_count; ++a)
-            made_of_states[at] = made_of_states[at] || made_of_states[static_cast<std::size_t>(i.arguments[a])];
+            made_of_states[at] = made_of_states[at] || made_of_states[i.arguments[a]];
         if (i.op != operation::recurrence) continue;
         if (made_of_states[at]) list.unsteppable = recurrence_fault::of_a_recurrence;
         made_of_states[at] = true;

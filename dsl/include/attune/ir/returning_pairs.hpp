@@ -21,9 +21,9 @@ enum class hidden_pairs : std::uint8_t {
 /// Follows one mask up to what is made of its scores.
 class mask_followed {
 public:
-    constexpr mask_followed(std::span<const instruction> nodes, std::size_t mask) : nodes_(nodes) {
+    constexpr mask_followed(node_list nodes, node_id mask) : nodes_(nodes) {
         states_[mask] = hidden_pairs::hidden;
-        for (std::size_t n = mask + 1; n < nodes.size(); ++n) states_[n] = state_of(nodes[n]);
+        for (node_id n = node_at(mask + 1); n < std::ssize(nodes); ++n) states_[n] = state_of(nodes[n]);
     }
     /// Whether a softmax sees the pairs.
     constexpr bool returns() const {
@@ -36,11 +36,9 @@ public:
 
 private:
     constexpr const instruction& argument(const instruction& node, std::size_t i) const {
-        return nodes_[static_cast<std::size_t>(node.arguments[i])];
+        return nodes_[node.arguments[i]];
     }
-    constexpr hidden_pairs of(const instruction& node, std::size_t i) const {
-        return states_[static_cast<std::size_t>(node.arguments[i])];
-    }
+    constexpr hidden_pairs of(const instruction& node, std::size_t i) const { return states_[node.arguments[i]]; }
     constexpr bool has(const instruction& node, hidden_pairs state) const {
         for (std::size_t i = 0; i < node.argument_count; ++i)
             if (of(node, i) == state) return true;
@@ -82,16 +80,16 @@ private:
         return false;
     }
 
-    std::span<const instruction> nodes_;
-    std::array<hidden_pairs, dsl::detail::max_nodes> states_{};
+    node_list nodes_;
+    node_table<hidden_pairs> states_{};
 };
 
 }  // namespace detail
 
 /// Whether a softmax sees pairs that mask(...) has hidden: a function such as tanh, or max with a number, made a finite
 /// number of -infinity.
-constexpr bool masked_pairs_return(std::span<const instruction> nodes) {
-    for (std::size_t n = 0; n < nodes.size(); ++n)
+constexpr bool masked_pairs_return(node_list nodes) {
+    for (node_id n{}; n < std::ssize(nodes); ++n)
         if (nodes[n].op == operation::mask && detail::mask_followed(nodes, n).returns()) return true;
     return false;
 }

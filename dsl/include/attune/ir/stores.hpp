@@ -10,20 +10,20 @@
 namespace attune {
 
 /// The input that a store writes to.
-constexpr std::int16_t tensor_of(std::span<const instruction> nodes, const store_declaration& store) {
-    const instruction& place = nodes[static_cast<std::size_t>(store.element)];
-    return nodes[static_cast<std::size_t>(place.arguments[0])].input;
+constexpr std::int16_t tensor_of(node_list nodes, const store_declaration& store) {
+    const instruction& place = nodes[store.element];
+    return nodes[place.arguments[0]].input;
 }
 
 /// What a store writes, and where it does: `store(element, where(condition, value, element))` leaves an element as it
 /// is where the condition does not hold. It neither reads it then nor looks at its place.
 struct stored_value {
-    std::int16_t value;
-    std::int16_t condition{-1};  ///< -1: everywhere
+    node_id value;
+    node_id condition{no_node};  ///< -1: everywhere
     constexpr bool has_condition() const { return condition >= 0; }
 };
-constexpr stored_value value_of(std::span<const instruction> nodes, const store_declaration& store) {
-    const instruction& chosen = nodes[static_cast<std::size_t>(store.value)];
+constexpr stored_value value_of(node_list nodes, const store_declaration& store) {
+    const instruction& chosen = nodes[store.value];
     if (chosen.op == operation::where && chosen.arguments[2] == store.element)
         return {chosen.arguments[1], chosen.arguments[0]};
     return {store.value};
@@ -46,10 +46,10 @@ template <class Visit> constexpr void each_stored(const graph_ir& graph, Visit v
 }
 
 /// The axis of a store's tensor that its channels run over, the one at which its place has d_idx; -1 if there is none.
-constexpr int channel_axis(std::span<const instruction> nodes, const store_declaration& store) {
-    const instruction& place = nodes[static_cast<std::size_t>(store.element)];
+constexpr int channel_axis(node_list nodes, const store_declaration& store) {
+    const instruction& place = nodes[store.element];
     for (int axis = 0; axis + 1 < place.argument_count; ++axis) {
-        const auto index = static_cast<std::size_t>(place.arguments[static_cast<std::size_t>(axis) + 1]);
+        const node_id index = place.arguments[static_cast<std::size_t>(axis) + 1];
         if (nodes[index].op == operation::d_idx) return axis;
     }
     return -1;
@@ -57,10 +57,9 @@ constexpr int channel_axis(std::span<const instruction> nodes, const store_decla
 
 /// From the formula alone, as limits that a formula states: clamp(x, -127, 127), x & 15. Integers wrap around where
 /// they may leave 32 bits.
-constexpr integer_interval integers_of(std::span<const instruction> nodes, std::span<const input_declaration> inputs,
-                                       std::int16_t node) {
-    const instruction& n = nodes[static_cast<std::size_t>(node)];
-    const auto argument = [&](std::size_t i) { return nodes[static_cast<std::size_t>(n.arguments[i])]; };
+constexpr integer_interval integers_of(node_list nodes, std::span<const input_declaration> inputs, node_id node) {
+    const instruction& n = nodes[node];
+    const auto argument = [&](std::size_t i) { return nodes[n.arguments[i]]; };
     const auto of = [&](std::size_t i) { return integers_of(nodes, inputs, n.arguments[i]); };
     if (n.kind == kind::condition) return {0, 1};
     if (n.op == operation::constant) return integer_interval::of(n.integer);

@@ -54,7 +54,7 @@ struct operation {
                 if (place(d.name) == each) parameters.push_back(parameter_of(d));
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
         for (const output_declaration& d : table.graph.outputs) {
-            const instruction& of = table.graph.nodes[static_cast<std::size_t>(d.node)];
+            const instruction& of = table.graph.nodes[d.node];
             result made{std::string(d.name), {}, has_open_element(table.graph, d)};
             if (const int input = input_of_gradient(table.graph, d); input >= 0) {
                 const auto named = [&](const parameter& p) {

@@ -35,7 +35,7 @@ template <class Graph> constexpr bool is_supplied(const Graph& shard, std::strin
 }
 
 /// The nodes that one is made of, itself among them.
-std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node);
+std::vector<bool> reached_from(const graph_ir& graph, node_id node);
 
 role role_of(const graph_ir& shard, const input_declaration& input);
 
@@ -43,7 +43,7 @@ role role_of(const graph_ir& shard, const input_declaration& input);
 const input_declaration& tensor_of_gradient(const graph_ir& shard, const output_declaration& output);
 
 /// The outermost scores, of which all visibility is.
-std::int16_t scores_of(const graph_ir& shard);
+node_id scores_of(const graph_ir& shard);
 
 /// Refuses a variant that would take a rank's keys for all of them.
 void check_is_shard(const graph_ir& graph, std::string_view variant);

@@ -54,11 +54,11 @@ private:
         return of.how == found::at_positions || (of.how == found::once && of.ranges[0].is_point());
     }
 
-    int add(std::int16_t number);
+    int add(node_id number);
     step score(const instruction& node);
     step value(const instruction& node);
     step load(const instruction& node);
-    std::uint8_t side_of(std::int16_t node) const;
+    std::uint8_t side_of(node_id node) const;
     const tensor* usable(const input_declaration& declared) const;
     std::optional<std::int64_t> constant(const instruction& node) const;
     integer_interval joined(const step& of) const;

@@ -1,0 +1,26 @@
+#pragma once
+#include <attune/ir/graph_ir.hpp>
+
+namespace attune {
+
+/// What a fold made of the arguments of a node.
+template <class Map> class folded_arguments {
+public:
+    constexpr folded_arguments(const Map& values, const instruction& node) : values_(values), node_(node) {}
+    constexpr std::size_t size() const { return node_.argument_count; }
+    constexpr decltype(auto) operator[](std::size_t argument) const { return values_[node_.arguments[argument]]; }
+    /// Of a node before, as `dependences_at` asks.
+    constexpr decltype(auto) operator()(node_id before) const { return values_[before]; }
+
+private:
+    const Map& values_;
+    const instruction& node_;
+};
+
+/// One walk over a list, first node to last. `domain(n, node, arguments)` gives what a node computes, from what its
+/// arguments do: `arguments[0]`. The meaning is the domain's: what a value varies with, its range, its value.
+template <class Map, class Domain> constexpr void fold(node_list nodes, Map& to, const Domain& domain) {
+    for (const node_id n : nodes.ids()) to[n] = domain(n, nodes[n], folded_arguments(to, nodes[n]));
+}
+
+}  // namespace attune
