@@ -172,11 +172,27 @@ def room_included(top, order, name):
     return next((room for room in order if os.path.exists(os.path.join(top, room, name))), None)
 
 
+def named_from(top, outer, name):
+    """An included file as it is named from the folder of the rooms; None for a file of the folder of rooms around it, which has its own check."""
+    for where in [outer, *(os.path.join(outer, room) for room in os.listdir(outer))] if outer else ():
+        if os.path.exists(os.path.join(where, name)):
+            within = os.path.relpath(os.path.join(where, name), top)
+            return None if within.startswith("..") else within
+    return name
+
+
+def outer_of(top, folders):
+    """The innermost other folder of rooms around one; None where there is none."""
+    return max((each for each in folders if top.startswith(each + "/")), key=len, default=None)
+
+
 def rooms(options):
     """--folder <the sources>, FILE with the rooms"""
     wrong, arrows = [], 0
+    tops = [os.path.join(options.folder, folder) for folder in read_rooms(options.files[0])]
     for folder, order in read_rooms(options.files[0]).items():
         top = os.path.join(options.folder, folder)
+        outer = outer_of(top, tops)
         at = "attune/" if top.endswith("/attune") else ""
         used, included = set(), {}
         for where, _, names in os.walk(top):
@@ -193,7 +209,10 @@ def rooms(options):
                 with open(os.path.join(where, name), encoding="utf-8") as file:
                     text = file.read()
                 for mark, name_included in re.findall(r'^\s*#\s*include\s*(["<])([^">]+)[">]', text, re.M):
-                    to = room_included(top, order, name_included.removeprefix(at)) if name_included.startswith(at) else None
+                    name_here = named_from(top, outer, name_included)
+                    if name_here is None:
+                        continue
+                    to = room_included(top, order, name_here.removeprefix(at)) if name_here.startswith(at) else None
                     if "../" in name_included or name_included.startswith("./") or (mark == '"' and to is None):
                         wrong.append(f"{folder}/{path} includes {name_included}: expected a file as it is named from the folder of its rooms")
                     elif to is not None:
@@ -273,12 +292,13 @@ def namespaces(options):
 def rooms_refused(options):
     """One folder of rooms with each thing that `rooms` and `namespaces` refuse, and one without."""
     good = {
-        "rooms.txt": "made/src  made\n    low\n    middle\n    high\nbound\n    src\n    python\n",
+        "rooms.txt": "made/src  made\n    low\n    middle\n    high\nbound\n    src\n    python\n    nested\nbound/nested\n    one\n    two\n",
         "made/CMakeLists.txt": "attune_add_room(low SOURCES low/a.cpp)\nattune_add_room(middle NEEDS low SOURCES\n    middle/b.cpp)\nattune_add_room(high NEEDS middle SOURCES high/c.cpp)\n",
         "made/src/low/a.hpp": "namespace made::inline low {\nstruct first {};\nint second(int);\ninline constexpr int third = 3;\n}\n", "made/src/low/a.cpp": '#include "low/a.hpp"\n#include <string>\n',
         "made/src/middle/b.hpp": '#include "low/a.hpp"\n', "made/src/middle/b.cpp": '#include "middle/b.hpp"\n',
         "made/src/high/c.cpp": '#include "low/a.hpp"\n#include "middle/b.hpp"\n',
         "bound/src/call/d.hpp": "", "bound/src/call/d.cpp": '#include "call/d.hpp"\n', "bound/python/module.hpp": '#include "call/d.hpp"\n',
+        "bound/nested/one/f.cpp": '#include "call/d.hpp"\n', "bound/nested/two/g.hpp": '#include "nested/one/h.hpp"\n', "bound/nested/one/h.hpp": "",
     }
     cmake = good["made/CMakeLists.txt"]
     cases = {
@@ -291,6 +311,7 @@ def rooms_refused(options):
         "high/c.cpp includes e.hpp: expected a file as": {"made/src/high/c.cpp": '#include "e.hpp"\n#include "middle/b.hpp"\n'},
         "src/call/d.cpp includes module.hpp: python stands above src": {"bound/src/call/d.cpp": '#include "module.hpp"\n'},
         "src/call/d.cpp includes python/module.hpp: python stands above src": {"bound/src/call/d.cpp": "#include <python/module.hpp>\n"},
+        "bound/nested/one/f.cpp includes nested/two/g.hpp: two stands above one": {"bound/nested/one/f.cpp": '#include "nested/two/g.hpp"\n'},
         "made/src/other/f.hpp: expected it in one of low, middle, high": {"made/src/other/f.hpp": ""},
         "low/e.cpp opens namespace made: expected made::inline low": {"made/src/low/e.cpp": "namespace made {\n"},
         "middle/e.cpp opens namespace made::inline low: expected made::inline middle": {"made/src/middle/e.cpp": "namespace made::inline low {\n"},

@@ -267,7 +267,7 @@ TASTE = ["c++98-compat", "c++98-compat-pedantic", "padded", "unsafe-buffer-usage
 def told_of_mpi(user):
     """What a compiler is told by who links attune::mpi, as the build tells its own; nothing where there is no MPI."""
     with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
-        commands = [shlex.split(row["command"]) for row in json.load(file) if row["file"].endswith("runtime/mpi/src/mpi_transport.cpp")]
+        commands = [shlex.split(row["command"]) for row in json.load(file) if row["file"].endswith("runtime/mpi/src/transport/mpi_transport.cpp")]
     words = commands[0] if commands else []
     folders = [word for before, word in zip(words, words[1:]) if before == "-isystem" and os.path.exists(os.path.join(word, "mpi.h"))]
     return [word for word in words if word.startswith("-D")] + [word for folder in folders for word in ("-isystem", folder)]

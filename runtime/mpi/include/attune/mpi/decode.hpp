@@ -37,8 +37,4 @@ private:
     std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;  // of each part
 };
 
-/// A plan of decode: which rank has which keys, and who joins what.
-layout plan_of_decode(context& world, const planning& what, std::span<const graph_to_plan> graphs,
-                      const attune::options& how);
-
 }  // namespace attune::mpi::detail

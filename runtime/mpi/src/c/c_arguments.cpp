@@ -1,4 +1,4 @@
-#include "mpi/src/c_arguments.hpp"
+#include "mpi/src/c/c_arguments.hpp"
 
 #include <attune/dsl/shard.hpp>
 #include <attune/mpi/inputs.hpp>

@@ -1,4 +1,4 @@
-#include "mpi/src/elements.hpp"
+#include "mpi/src/transport/elements.hpp"
 
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/states.hpp>

@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "mpi/src/planning_parts.hpp"
+#include "mpi/src/plan/planning_parts.hpp"
 
 #include <attune/mpi/plan.hpp>
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
-#include "mpi/src/failure.hpp"
+#include "mpi/src/agreement/failure.hpp"
 
 namespace attune::mpi {
 

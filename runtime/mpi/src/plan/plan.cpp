@@ -1,11 +1,10 @@
 #include "base/text.hpp"
 #include "call/bind.hpp"
 #include "execution/threads.hpp"
-#include "mpi/src/planning_parts.hpp"
+#include "mpi/src/plan/planning_parts.hpp"
 
 #include <attune/dsl/shard.hpp>
 #include <attune/ir/gradient_outputs.hpp>
-#include <attune/mpi/decode.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/plan.hpp>
 

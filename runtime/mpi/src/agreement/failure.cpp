@@ -1,4 +1,4 @@
-#include "mpi/src/failure.hpp"
+#include "mpi/src/agreement/failure.hpp"
 
 #include <algorithm>
 #include <attune/mpi/agree.hpp>

@@ -16,7 +16,7 @@
 
 #include "c/support.hpp"
 #include "c/tensor.hpp"
-#include "mpi/src/c_arguments.hpp"
+#include "mpi/src/c/c_arguments.hpp"
 
 /// The functions of attune/mpi.h. What one rank refuses it says in the agreement with which the call would have begun,
 /// so that no other rank waits for it.

@@ -1,8 +1,8 @@
 #include "base/text.hpp"
 #include "execution/threads.hpp"
-#include "mpi/src/planning_parts.hpp"
+#include "mpi/src/plan/planning_parts.hpp"
 
-#include <attune/mpi/decode.hpp>
+#include <attune/mpi/states.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "mpi/src/failure.hpp"
+#include "mpi/src/agreement/failure.hpp"
 
 namespace attune::mpi {
 

@@ -33,6 +33,10 @@ void check_head_parts(const planning& what, const exchange_plan& graph, int rank
 /// Refuses graphs that make gradients.
 void check_gradients(std::span<const graph_to_plan> graphs, std::string_view expected, std::string_view attempt);
 
+/// A plan of decode: which rank has which keys, and who joins what.
+layout plan_of_decode(context& world, const planning& what, std::span<const graph_to_plan> graphs,
+                      const attune::options& how);
+
 /// Every rank's positions, which together are all tokens.
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what);
 
