@@ -14,9 +14,10 @@
 /// output and log-sum-exp are inputs, so that a weight is a function of its pair alone: exp(score - lse).
 namespace attune::dsl::detail {
 
-class differentiation : gradient_values {
+class differentiation {
 public:
-    constexpr explicit differentiation(const ir_builder& forward) : gradient_values(forward) {}
+    constexpr explicit differentiation(const ir_builder& forward) : to_(forward) {}
+    constexpr differentiation(const differentiation&) = delete;
 
     /// `of` and `wrt` are names. Empty they mean every output proper, and every tensor of reals that a cotangent
     /// reaches.
@@ -25,8 +26,8 @@ public:
         choose(wrt);
         find_active();
         begin(of);
-        for (node_id n = node_at(forward_.node_count - 1); n >= 0 && !failed(); --n) visit(n);
-        return failed() ? failure() : kept(wrt);
+        for (node_id n = node_at(forward_.node_count - 1); n >= 0 && !to_.failed(); --n) visit(n);
+        return to_.failed() ? to_.failure() : kept(wrt);
     }
 
 private:
@@ -46,6 +47,10 @@ private:
         domain over{};
     };
 
+    gradient_writer to_;
+    const ir_builder& forward_ = to_.forward();
+    ir_builder& list_ = to_.list();
+    gradient_values values_{to_};  // of the forward pass
     std::array<reaching, max_reaching> reached_{};
     int reached_count_{};
     node_table<optional_node> delta_{};  // of a softmax: sum over the keys of w dw
@@ -66,13 +71,13 @@ private:
             bool known = false;
             for (int i = 0; i < forward_.input_count; ++i)
                 if (forward_.inputs[i].name == name && is_real_tensor(forward_.inputs[i])) known = wanted_[i] = true;
-            if (!known) fail(gradient_fault::not_a_real_tensor, name);
+            if (!known) to_.fail(gradient_fault::not_a_real_tensor, name);
         }
     }
 
     constexpr void find_active() {
         for (node_id n{}; n < forward_.node_count; ++n) {
-            const instruction& it = node(n);
+            const instruction& it = to_.node(n);
             if (it.op == operation::input) active_[n] = wanted_[it.input];
             if (about(it.op).derivative == derivative::flat) continue;
             const int first = it.op == operation::where ? 1 : 0;
@@ -85,32 +90,33 @@ private:
     constexpr void begin(std::span<const std::string_view> of) {
         bool some = false, tokens = false;
         for (int i = 0; i < forward_.output_count; ++i)
-            tokens = tokens || node(forward_.outputs[i].node).kind == kind::tokens;
+            tokens = tokens || to_.node(forward_.outputs[i].node).kind == kind::tokens;
         for (const std::string_view name : of) {
             bool known = false;
             for (int i = 0; i < forward_.output_count; ++i) known = known || forward_.outputs[i].name == name;
-            if (!known) fail(gradient_fault::not_an_output, name);
+            if (!known) to_.fail(gradient_fault::not_an_output, name);
         }
         for (int i = 0; i < forward_.output_count; ++i) {
             const std::string_view name = forward_.outputs[i].name;
-            bool asked = of.empty() && node(forward_.outputs[i].node).kind == (tokens ? kind::tokens : kind::output);
+            bool asked =
+                of.empty() && to_.node(forward_.outputs[i].node).kind == (tokens ? kind::tokens : kind::output);
             for (const std::string_view each : of) asked = asked || each == name;
             if (!asked) continue;
-            const instruction& it = node(forward_.outputs[i].node);
+            const instruction& it = to_.node(forward_.outputs[i].node);
             const kind is = it.kind;
             if (is != kind::output && is != kind::row && is != kind::tokens)
-                return fail(gradient_fault::not_a_row_or_output, name);
+                return to_.fail(gradient_fault::not_a_row_or_output, name);
             some = true;
             domain rows{};
             if (is == kind::output) rows.channels = operation::value_depth;
             if (is == kind::tokens) {
                 rows.channels = operation::tokens, rows.width = it.arguments[1];
-                reach(it.arguments[0], load_tokens(forward_.derivative_names_of_outputs[i], rows.width), rows);
+                reach(it.arguments[0], to_.load_tokens(forward_.derivative_names_of_outputs[i], rows.width), rows);
                 continue;
             }
-            reach(forward_.outputs[i].node, load_rows(forward_.derivative_names_of_outputs[i], is), rows);
+            reach(forward_.outputs[i].node, to_.load_rows(forward_.derivative_names_of_outputs[i], is), rows);
         }
-        if (!some) fail(gradient_fault::no_output);
+        if (!some) to_.fail(gradient_fault::no_output);
     }
 
     // --- what reaches a node
@@ -119,10 +125,10 @@ private:
         if (!active_[n]) return;
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n && reached_[i].over == over) {
-                reached_[i].expression = sum_of(reached_[i].expression, expression);
+                reached_[i].expression = to_.sum_of(reached_[i].expression, expression);
                 return;
             }
-        if (reached_count_ == max_reaching) return fail(gradient_fault::too_long);
+        if (reached_count_ == max_reaching) return to_.fail(gradient_fault::too_long);
         reached_[reached_count_++] = {n, expression, over};
     }
 
@@ -132,25 +138,26 @@ private:
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
         // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
-        if (!some && delta_[n]) reach_softmax(n, write().number(0), pairs());
+        if (!some && delta_[n]) reach_softmax(n, to_.write().number(0), pairs());
     }
 
     constexpr void differentiate(node_id n, node_id e, const domain& over) {
-        const instruction it = node(n);
+        const instruction it = to_.node(n);
         switch (about(it.op).derivative) {
             case derivative::flat: return;
             case derivative::rule: return by_rule(n, e, over);
             case derivative::stage: return by_stage(n, e, over);
-            case derivative::not_yet: return fail(gradient_fault::no_derivative, about(it.op).text);
+            case derivative::not_yet: return to_.fail(gradient_fault::no_derivative, about(it.op).text);
         }
     }
 
     constexpr void by_rule(node_id n, node_id e, const domain& over) {
-        const instruction it = node(n);
+        const instruction it = to_.node(n);
         const bool of_values = over.channels == operation::value_depth;
-        const differentiated_node here{value(it.arguments[0], of_values),
-                                       value(it.arguments[it.argument_count - 1], of_values), value(n, of_values), e};
-        auto w = write();
+        const differentiated_node here{values_.value(it.arguments[0], of_values),
+                                       values_.value(it.arguments[it.argument_count - 1], of_values),
+                                       values_.value(n, of_values), e};
+        auto w = to_.write();
         if (family_of(it.op) == family::function)
             return reach(it.arguments[0], w.multiply(e, (*slopes_of_functions[it.op])(w, here.x, here.value)), over);
         const auto rule = family_of(it.op) == family::arithmetic ? derivatives_of_arithmetic[it.op]
@@ -160,7 +167,7 @@ private:
     }
 
     constexpr void by_stage(node_id n, node_id e, const domain& over) {
-        const instruction it = node(n);
+        const instruction it = to_.node(n);
         if (it.op == operation::load) return reach_load(it, e, over);
         if (it.op == operation::contract) return reach_contraction(it, e, over);
         if (it.op == operation::where) return reach_branches(it, e, over);
@@ -170,41 +177,41 @@ private:
         if (it.op == operation::weighted_sum) return reach_weighted_sum(n, e);
         if (it.op == operation::row_sum) return reach_summed_weights(n, of_row(e, over));
         if (it.op == operation::log_sum_exp) return reach_log_sum(n, of_row(e, over));
-        if (it.op == operation::mask && is_read_by_functions(n)) e = where_seen(it, e);
+        if (it.op == operation::mask && values_.is_read_by_functions(n)) e = where_seen(it, e);
         reach(it.arguments[0], e, over);  // mask, as_row, as_output: passed on
     }
 
     constexpr void reach_branches(const instruction& where, node_id e, const domain& over) {
-        auto w = write();
+        auto w = to_.write();
         const node_id zero = w.number(0),
-                      condition = value(where.arguments[0], over.channels == operation::value_depth);
+                      condition = values_.value(where.arguments[0], over.channels == operation::value_depth);
         reach(where.arguments[1], w.where(condition, e, zero), over);
         reach(where.arguments[2], w.where(condition, zero, e), over);
     }
 
     constexpr void reach_summand(const instruction& sum, node_id e, const domain& over) {
         domain inside = over;
-        if (inside.each_count == max_each) return fail(gradient_fault::too_long);
+        if (inside.each_count == max_each) return to_.fail(gradient_fault::too_long);
         inside.index[inside.each_count] = sum.arguments[0], inside.extent[inside.each_count++] = sum.arguments[1];
         reach(sum.arguments[2], stored(e, over), inside);
     }
 
     constexpr node_id where_seen(const instruction& mask, node_id e) {
-        auto w = write();
-        return w.where(value(mask.arguments[1]), e, w.number(0));
+        auto w = to_.write();
+        return w.where(values_.value(mask.arguments[1]), e, w.number(0));
     }
 
     /// A pair that is not seen weighs nothing.
     constexpr void reach_scores(const instruction& unnormalized, node_id e, const domain& over) {
-        auto w = write();
+        auto w = to_.write();
         const auto seen = w.compare(operation::greater, unnormalized.arguments[0],
                                     w.number(-std::numeric_limits<double>::infinity()));
         reach(unnormalized.arguments[0], w.where(seen, e, w.number(0)), over);
     }
 
     constexpr void reach_summed_weights(node_id n, node_id row) {
-        add_delta(node(n).arguments[0], row, n);
-        reach(node(n).arguments[0], row, pairs());
+        add_delta(to_.node(n).arguments[0], row, n);
+        reach(to_.node(n).arguments[0], row, pairs());
     }
 
     static constexpr domain pairs(operation channels = operation::b) {
@@ -215,110 +222,112 @@ private:
 
     /// A row that was met by an output is reached by the sum over the channels.
     constexpr node_id of_row(node_id e, const domain& over) {
-        return over.channels == operation::b ? e : over_channels(e);
+        return over.channels == operation::b ? e : to_.over_channels(e);
     }
 
     constexpr void reach_load(const instruction& it, node_id e, const domain& over) {
-        if (node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens)
+        if (to_.node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens)
             return reach_merged_heads(it, e, over);
-        if (node(it.arguments[0]).op != operation::input)
-            return fail(gradient_fault::no_derivative, about(node(it.arguments[0]).op).text);
+        if (to_.node(it.arguments[0]).op != operation::input)
+            return to_.fail(gradient_fault::no_derivative, about(to_.node(it.arguments[0]).op).text);
         deposit(it.arguments[0], stored(e, over), over, it);
     }
 
     /// An output whose heads are merged: alone, or as what an output projection sums over. The projection's transpose
     /// is made once, as tokens.
     constexpr void reach_merged_heads(const instruction& load, node_id e, const domain& over) {
-        const node_id index = merged_index(load);
+        const node_id index = values_.merged_index(load);
         domain rows{};
         rows.channels = operation::value_depth;
-        if (index >= 0 && node(index).op == operation::d_idx && over.each_count == 0)
-            return reach(load.arguments[0], with_channel(e, merged_channel()), rows);
-        if (index < 0 || over.each_count != 1 || over.index[0] != index || !counts_merged_heads(over.extent[0]))
-            return fail(gradient_fault::not_a_row_or_output, "tokens");
-        const node_id channel = bound(token_channel_), d = terminal(operation::d_idx);
-        replacement with;
+        if (index >= 0 && to_.node(index).op == operation::d_idx && over.each_count == 0)
+            return reach(load.arguments[0], to_.with_channel(e, to_.merged_channel()), rows);
+        if (index < 0 || over.each_count != 1 || over.index[0] != index || !values_.counts_merged_heads(over.extent[0]))
+            return to_.fail(gradient_fault::not_a_row_or_output, "tokens");
+        const node_id channel = to_.bound(to_.token_channel()), d = to_.terminal(operation::d_idx);
+        gradient_writer::replacement with;
         with.put(d, channel), with.put(index, d);
         const node_id summed = list_.add({.op = operation::sum,
                                           .kind = kind::real,
                                           .argument_count = 3,
-                                          .arguments = {channel, over.width, replaced(e, with)}});
-        reach(load.arguments[0], load_of_tokens(summed, over.extent[0], merged_channel()), rows);
+                                          .arguments = {channel, over.width, to_.replaced(e, with)}});
+        reach(load.arguments[0], to_.load_of_tokens(summed, over.extent[0], to_.merged_channel()), rows);
     }
 
     /// The cotangent of tokens, made first where it has sums: what is behind them reads it once for each of their
     /// terms.
     constexpr node_id stored(node_id e, const domain& over) {
-        const bool whole = over.channels == operation::tokens && over.each_count == 0 && has_sum(e);
-        return whole ? load_of_tokens(e, over.width, terminal(operation::d_idx)) : e;
+        const bool whole = over.channels == operation::tokens && over.each_count == 0 && to_.has_sum(e);
+        return whole ? to_.load_of_tokens(e, over.width, to_.terminal(operation::d_idx)) : e;
     }
 
     constexpr void reach_contraction(const instruction& it, node_id e, const domain& over) {
-        const node_id query = it.arguments[0], key = node(it.arguments[1]).arguments[0];
+        const node_id query = it.arguments[0], key = to_.node(it.arguments[1]).arguments[0];
         domain channels = over;
         channels.channels = operation::depth;
-        auto w = write();
+        auto w = to_.write();
         if (active_[query])
-            reach_tensor(query, w.multiply(e, element(key, operation::kv_idx)), channels, operation::q_idx);
+            reach_tensor(query, w.multiply(e, values_.element(key, operation::kv_idx)), channels, operation::q_idx);
         if (active_[key])
-            reach_tensor(key, w.multiply(e, element(query, operation::q_idx)), channels, operation::kv_idx);
+            reach_tensor(key, w.multiply(e, values_.element(query, operation::q_idx)), channels, operation::kv_idx);
     }
 
     constexpr void reach_tensor(node_id tensor, node_id e, const domain& over, operation position) {
-        if (node(tensor).op != operation::input) return reach(node(tensor).arguments[0], e, over);
-        deposit(tensor, e, over, node(load(tensor, position)));
+        if (to_.node(tensor).op != operation::input) return reach(to_.node(tensor).arguments[0], e, over);
+        deposit(tensor, e, over, to_.node(to_.load(tensor, position)));
     }
 
     constexpr void reach_weighted_sum(node_id n, node_id e) {
-        const instruction it = node(n);
+        const instruction it = to_.node(n);
         const node_id weights = it.arguments[0], values = it.arguments[1];
-        auto w = write();
+        auto w = to_.write();
         if (active_[values])
-            reach_tensor(values, w.multiply(value(weights), e), pairs(operation::value_depth), operation::kv_idx);
+            reach_tensor(values, w.multiply(values_.value(weights), e), pairs(operation::value_depth),
+                         operation::kv_idx);
         if (!active_[weights]) return;
         add_delta(weights, e, n);
-        const node_id of_value = element(values, operation::kv_idx);
-        reach(weights, over_channels(w.multiply(e, of_value)), pairs());
+        const node_id of_value = values_.element(values, operation::kv_idx);
+        reach(weights, to_.over_channels(w.multiply(e, of_value)), pairs());
     }
 
     /// The sum over the keys of w dw, which a softmax's derivative subtracts from every pair of a row. Everything made
     /// of the weights is linear in them, so it is the cotangent of each sum of weights times that sum.
     constexpr void add_delta(node_id weights, node_id e, node_id sum) {
-        const node_id softmax = softmax_of(weights);
+        const node_id softmax = values_.softmax_of(weights);
         if (softmax < 0 || !active_[softmax]) return;
-        node_id term = write().multiply(e, saved(sum));
-        if (node(sum).kind == kind::output) term = over_channels(term);
-        delta_[softmax] = delta_[softmax] ? sum_of(*delta_[softmax], term) : term;
+        node_id term = to_.write().multiply(e, values_.saved(sum));
+        if (to_.node(sum).kind == kind::output) term = to_.over_channels(term);
+        delta_[softmax] = delta_[softmax] ? to_.sum_of(*delta_[softmax], term) : term;
     }
 
     constexpr void reach_softmax(node_id n, node_id e, const domain& over) {
-        const instruction it = node(n);
-        auto w = write();
-        const node_id lse = lse_of(it), delta = *delta_[n];
-        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), w.subtract(unless_masked(e), delta)), over);
+        const instruction it = to_.node(n);
+        auto w = to_.write();
+        const node_id lse = values_.lse_of(it), delta = *delta_[n];
+        reach(it.arguments[0],
+              w.multiply(values_.weights_by(it.arguments[0], lse), w.subtract(to_.unless_masked(e), delta)), over);
         if (it.argument_count > 1 && active_[it.arguments[1]])
-            reach(it.arguments[1], w.negate(w.multiply(weights_by(it.arguments[1], lse), delta)), domain{});
+            reach(it.arguments[1], w.negate(w.multiply(values_.weights_by(it.arguments[1], lse), delta)), domain{});
     }
 
     constexpr void reach_log_sum(node_id n, node_id e) {
-        const instruction it = node(n);
-        auto w = write();
+        const instruction it = to_.node(n);
+        auto w = to_.write();
         for (node_id other{}; other < n; ++other)  // a softmax of the same: one term for both
-            if (node(other).op == operation::softmax && node(other).arguments == it.arguments) {
+            if (to_.node(other).op == operation::softmax && to_.node(other).arguments == it.arguments) {
                 const optional_node before = delta_[other];
-                delta_[other] = before ? w.subtract(unless_masked(*before), unless_masked(e)) : w.negate(e);
+                delta_[other] = before ? w.subtract(to_.unless_masked(*before), to_.unless_masked(e)) : w.negate(e);
                 return;
             }
-        const node_id lse = saved(n);
-        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), e), pairs());
+        const node_id lse = values_.saved(n);
+        reach(it.arguments[0], w.multiply(values_.weights_by(it.arguments[0], lse), e), pairs());
         if (it.argument_count > 1 && active_[it.arguments[1]])
-            reach(it.arguments[1], w.multiply(weights_by(it.arguments[1], lse), e), domain{});
+            reach(it.arguments[1], w.multiply(values_.weights_by(it.arguments[1], lse), e), domain{});
     }
 
     // --- what reaches a tensor
 
     constexpr void deposit(node_id tensor, node_id e, const domain& over, const instruction& load) {
-        const std::int16_t input = node(tensor).input;
+        const std::int16_t input = to_.node(tensor).input;
         if (!wanted_[input]) return;
         instruction to{.op = operation::deposit,
                        .kind = kind::gradient,
@@ -329,27 +338,27 @@ private:
         const bool tokens = over.channels == operation::tokens;
         int merged = -1;  // of `each`: counts the channels of all heads, of which each head adds its own
         for (int i = 0; tokens && i < over.each_count; ++i)
-            if (counts_merged_heads(over.extent[i])) merged = i;
+            if (values_.counts_merged_heads(over.extent[i])) merged = i;
         if (tokens && merged < 0) {  // which have no head: the first one adds
-            auto w = write();
-            e = w.where(w.compare(operation::equal, terminal(operation::h), whole_number(0)), e, w.number(0));
+            auto w = to_.write();
+            e = w.where(w.compare(operation::equal, to_.terminal(operation::h), to_.whole_number(0)), e, w.number(0));
         }
         if (over.channels != operation::b) {
-            const node_id index = bound(merged < 0 ? channel_ : token_channel_);
-            replacement with;
-            with.put(terminal(operation::d_idx), index);
-            if (merged >= 0) split_heads(over.index[merged], with, bound(channel_));
-            e = replaced(e, with);
-            for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = replaced(to.arguments[a], with);
-            if (merged >= 0) e = each(bound(channel_), terminal(operation::value_depth), e);
-            e = each(index, tokens ? over.width : terminal(over.channels), e);
+            const node_id index = to_.bound(merged < 0 ? to_.channel() : to_.token_channel());
+            gradient_writer::replacement with;
+            with.put(to_.terminal(operation::d_idx), index);
+            if (merged >= 0) to_.split_heads(over.index[merged], with, to_.bound(to_.channel()));
+            e = to_.replaced(e, with);
+            for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = to_.replaced(to.arguments[a], with);
+            if (merged >= 0) e = each(to_.bound(to_.channel()), to_.terminal(operation::value_depth), e);
+            e = each(index, tokens ? over.width : to_.terminal(over.channels), e);
         }
         for (int i = over.each_count; i-- > 0;)
             if (i != merged) e = each(over.index[i], over.extent[i], e);
         to.arguments[0] = e;
         const node_id made = list_.add(to);
         auto& sum = deposited_[input];
-        sum = sum ? write().apply(operation::add, *sum, made, kind::gradient) : made;
+        sum = sum ? to_.write().apply(operation::add, *sum, made, kind::gradient) : made;
     }
     constexpr node_id each(node_id index, node_id extent, node_id e) {
         return list_.add(
@@ -360,7 +369,7 @@ private:
     constexpr ir_builder kept(std::span<const std::string_view> wrt) {
         for (const std::string_view name : wrt)
             for (int i = 0; i < forward_.input_count; ++i)
-                if (forward_.inputs[i].name == name && !deposited_[i]) fail(gradient_fault::nothing_depends, name);
+                if (forward_.inputs[i].name == name && !deposited_[i]) to_.fail(gradient_fault::nothing_depends, name);
         ir_builder made;
         made.too_long = list_.too_long;
         node_table<bool> needed{};
@@ -380,9 +389,9 @@ private:
         }
         for (int i = 0; i < forward_.input_count; ++i)
             if (deposited_[i]) made.add_output(forward_.derivative_names_of_inputs[i], now[*deposited_[i]]);
-        if (made.output_count == 0) fail(gradient_fault::nothing_depends, "any of its tensors");
-        if (!made.too_long && !has_scores(made)) fail(gradient_fault::without_scores);
-        return failed() ? failure() : made;
+        if (made.output_count == 0) to_.fail(gradient_fault::nothing_depends, "any of its tensors");
+        if (!made.too_long && !has_scores(made)) to_.fail(gradient_fault::without_scores);
+        return to_.failed() ? to_.failure() : made;
     }
 };
 

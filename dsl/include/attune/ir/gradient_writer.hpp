@@ -8,17 +8,22 @@
 
 namespace attune::dsl::detail {
 
-/// The terms of a gradient: it appends to the forward pass's list.
-class gradient_terms {
-protected:
-    constexpr explicit gradient_terms(const ir_builder& forward) : forward_(forward), list_(forward) {
+constexpr bool has_scores(const ir_builder& list) {
+    for (const instruction& it : list.instructions())
+        if (it.kind == kind::scores) return true;
+    return false;
+}
+
+/// Writes the terms of a gradient: it appends to the forward pass's list.
+class gradient_writer {
+public:
+    constexpr explicit gradient_writer(const ir_builder& forward) : forward_(forward), list_(forward) {
         name_channels();
     }
-
-    ir_builder forward_, list_;
-    std::string_view channel_ = "channel", value_channel_ = "value_channel", token_channel_ = "token_channel";
-    gradient_fault fault_{};
-    std::string_view fault_name_{};
+    constexpr const ir_builder& forward() const { return forward_; }
+    constexpr ir_builder& list() { return list_; }
+    constexpr std::string_view channel() const { return channel_; }
+    constexpr std::string_view token_channel() const { return token_channel_; }
 
     constexpr real_writer write() { return {list_}; }
     constexpr const instruction& node(node_id n) const { return list_.nodes[n]; }
@@ -30,22 +35,6 @@ protected:
         ir_builder none = forward_;
         none.fault = fault_, none.fault_name = fault_name_;
         return none;
-    }
-
-    constexpr void name_channels() {
-        const auto taken = [&](std::string_view name) {
-            for (int i = 0; i < forward_.input_count; ++i)
-                if (forward_.inputs[i].name == name) return true;
-            for (int i = 0; i < forward_.index_count; ++i)
-                if (forward_.indices[i] == name) return true;
-            return false;
-        };
-        for (const std::string_view other : {"channel_", "gradient_channel"})
-            if (taken(channel_)) channel_ = other;
-        for (const std::string_view other : {"value_channel_", "gradient_value_channel"})
-            if (taken(value_channel_)) value_channel_ = other;
-        for (const std::string_view other : {"token_channel_", "gradient_token_channel"})
-            if (taken(token_channel_)) token_channel_ = other;
     }
 
     static constexpr bool is_whole(const instruction& it) {  // made in full before its elements are read
@@ -167,9 +156,6 @@ protected:
 
     // --- what is masked
 
-    static constexpr node_id always = no_node;
-    node_table<std::optional<node_id>> seen_{};  // of a term: where it is not masked, once that was asked
-
     /// The sum of two cotangents. One that was multiplied by a masked value is masked: what it reaches is masked
     /// whatever the other factor is, so nothing flows. The other cotangent stays.
     constexpr node_id sum_of(node_id x, node_id y) {
@@ -190,6 +176,39 @@ protected:
         if ((product || it.op == operation::divide) && where_not_masked(it.arguments[1]) == always)
             return w.apply(it.op, unless_masked(it.arguments[0]), it.arguments[1]);
         return w.where(seen, e, w.number(0));
+    }
+
+    /// An expression of d_idx, summed over the channels of the values.
+    constexpr node_id over_channels(node_id expression) {
+        const node_id index = bound(value_channel_);
+        return list_.add({.op = operation::sum,
+                          .kind = kind::real,
+                          .argument_count = 3,
+                          .arguments = {index, terminal(operation::value_depth), with_channel(expression, index)}});
+    }
+
+private:
+    ir_builder forward_, list_;
+    std::string_view channel_ = "channel", value_channel_ = "value_channel", token_channel_ = "token_channel";
+    gradient_fault fault_{};
+    std::string_view fault_name_{};
+    static constexpr node_id always = no_node;
+    node_table<std::optional<node_id>> seen_{};  // of a term: where it is not masked, once that was asked
+
+    constexpr void name_channels() {
+        const auto taken = [&](std::string_view name) {
+            for (int i = 0; i < forward_.input_count; ++i)
+                if (forward_.inputs[i].name == name) return true;
+            for (int i = 0; i < forward_.index_count; ++i)
+                if (forward_.indices[i] == name) return true;
+            return false;
+        };
+        for (const std::string_view other : {"channel_", "gradient_channel"})
+            if (taken(channel_)) channel_ = other;
+        for (const std::string_view other : {"value_channel_", "gradient_value_channel"})
+            if (taken(value_channel_)) value_channel_ = other;
+        for (const std::string_view other : {"token_channel_", "gradient_token_channel"})
+            if (taken(token_channel_)) token_channel_ = other;
     }
 
     /// A condition on what the forward pass captures, and not on scores or weights, in which terms are linear. Of a sum
@@ -255,15 +274,6 @@ protected:
         for (int a = 0; a < it.argument_count && !is_whole(it); ++a)
             if (is_of_channel(it.arguments[a])) return true;
         return false;
-    }
-
-    /// An expression of d_idx, summed over the channels of the values.
-    constexpr node_id over_channels(node_id expression) {
-        const node_id index = bound(value_channel_);
-        return list_.add({.op = operation::sum,
-                          .kind = kind::real,
-                          .argument_count = 3,
-                          .arguments = {index, terminal(operation::value_depth), with_channel(expression, index)}});
     }
 };
 
