@@ -183,7 +183,7 @@ void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, 
     its.visits.compute_root().vectorize(f.kb, cut.lanes);
     schedule_outputs(cut, its, f);
     if (!its.plan.sums.empty()) schedule_sweep(cut, its, f);
-    const auto skip = [&](const std::string& loop, std::vector<clipped_loop> clipped) {
+    const auto skip = [&](const stage_loop& loop, std::vector<clipped_loop> clipped) {
         gradients.add_custom_lowering_pass(new skip_blocks(
             loop, [table = its.visits.name()](const Internal::Load& load) { return load.name == table; },
             std::move(clipped),
@@ -196,12 +196,10 @@ void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, 
             if (each.is_kept) clipped.push_back({{each.whole.name(), f.ki.name()}, cut.key_tile});
         for (const pair_block::turned_tile& each : its.pairs.turned)
             clipped.push_back({{each.copy.name(), f.ki.name()}, 2});
-        skip(its.sums.name() + ".s1." + its.in_chunk.name(), std::move(clipped));
+        skip(stage_loop(its.sums, its.in_chunk), std::move(clipped));
     }
     for (const backward_sweep::pair_pass& pass : its.passes)
-        skip(pass.gradient.name() + ".s" + std::to_string(pass.stage) + "." +
-                 pass.loops[static_cast<int>(pass.key_block)].name(),
-             {});
+        skip(stage_loop(pass.gradient, pass.loops[static_cast<int>(pass.key_block)], pass.stage - 1), {});
 }
 
 }  // namespace attune::generators::inline cpu

@@ -246,7 +246,7 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
     for (const auto& [state, frame] : cores) {
         if (state.place == 0) schedule_tasks(state, frame);
         schedule_keys(cut, state, frame, merging);
-        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.visits_of_split,
+        skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.visits_of_split,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }

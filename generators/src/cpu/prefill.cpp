@@ -240,7 +240,7 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
         if (!cores.empty()) trim_rows(all.rows, f, std::move(loops), cut.lanes, attention);
     }
     for (const auto& [state, frame] : cores) {
-        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.parts.visits_of_block,
+        skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.parts.visits_of_block,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_keys(state, frame, attention);
         if (state.tiled() && f.request.target->bf16_tiles)
@@ -249,7 +249,7 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
     }
     for (quadratic_outputs& each : all.pairs) {
         schedule_pairs(cut, each, f);
-        skip_empty_blocks(each.tile.name() + ".s1." + each.guarded.name(), each.visits_of_block, {}, f, attention);
+        skip_empty_blocks(stage_loop(each.tile, each.guarded), each.visits_of_block, {}, f, attention);
     }
 }
 

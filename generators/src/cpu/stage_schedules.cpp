@@ -271,7 +271,7 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
     scores.schedule_queries(step, task);
 }
 
-void skip_empty_blocks(const std::string& loop, const Func& table, std::vector<clipped_loop> clipped,
+void skip_empty_blocks(const stage_loop& loop, const Func& table, std::vector<clipped_loop> clipped,
                        const kernel_frame& f, Pipeline& pipeline) {
     const auto is_table = [name = table.name()](const Internal::Load& load) { return load.name == name; };
     pipeline.add_custom_lowering_pass(

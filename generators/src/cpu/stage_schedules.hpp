@@ -42,7 +42,7 @@ void schedule_masked_values(masked_values& its, const Halide::LoopLevel& block);
 void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel_frame& f);
 
 /// A loop over blocks passes over those of which a table says 0; loops inside it are clipped to visited sub-blocks.
-void skip_empty_blocks(const std::string& loop, const Halide::Func& table, std::vector<clipped_loop> clipped,
+void skip_empty_blocks(const stage_loop& loop, const Halide::Func& table, std::vector<clipped_loop> clipped,
                        const kernel_frame& f, Halide::Pipeline& pipeline);
 
 }  // namespace attune::generators::inline cpu

@@ -246,12 +246,11 @@ void apply(const gpu_decode& cut, kernel_stages& all, gpu_decode_state* state, P
     const kernel_frame& f = all.frame;
     for (computed_tensor& each : all.before.all) schedule_tensor_on_gpu(each, f);
     decode_loops(cut, *state, f).schedule(schedule_merged_rows_on_gpu(all.rows, f));
-    const std::string loop = state->state.name() + ".s1." + state->blocks.x.name();
     attention.add_custom_lowering_pass(new private_state({state->state.name()}));
-    attention.add_custom_lowering_pass(new bounded_loop(state->state.name() + ".s1." + state->blocks.y.name()));
+    attention.add_custom_lowering_pass(new bounded_loop(stage_loop(state->state, state->blocks.y)));
     // As in prefill: the table has lost its name in shared memory, and nothing else there is of bytes.
-    attention.add_custom_lowering_pass(
-        new skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }));
+    attention.add_custom_lowering_pass(new skip_blocks(
+        stage_loop(state->state, state->blocks.x), [](const Internal::Load& load) { return load.type == UInt(8); }));
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 

@@ -285,9 +285,8 @@ void schedule_task(const gpu_prefill& cut, const kernel_frame& f, Func outputs, 
 }
 
 void add_passes(prefill_state& state, Pipeline& attention) {
-    const std::string name = state.state.name();
-    attention.add_custom_lowering_pass(new private_state({name}));
-    attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state.blocks.x.name() + ".visited"));
+    attention.add_custom_lowering_pass(new private_state({state.state.name()}));
+    attention.add_custom_lowering_pass(new skip_blocks_on_gpu(stage_loop(state.state, state.blocks.x).part("visited")));
 }
 
 }  // namespace attune::generators::inline gpu

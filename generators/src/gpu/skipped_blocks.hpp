@@ -16,9 +16,9 @@ class skip_blocks_on_gpu : public skip_blocks {
 public:
     /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate
     /// would ask for. All threads of a block agree on what it says, so that they may wait for each other inside.
-    explicit skip_blocks_on_gpu(std::string loop)
+    explicit skip_blocks_on_gpu(const stage_loop& loop)
         : skip_blocks(loop, [](const Halide::Internal::Load& load) { return load.type == Halide::UInt(8); }),
-          loop_(std::move(loop)) {}
+          loop_(loop) {}
 
     using skip_blocks::mutate;
     Halide::Internal::Stmt mutate(const Halide::Internal::Stmt& s) override {
@@ -27,19 +27,19 @@ public:
         Halide::Internal::Stmt result = skip_blocks::mutate(s);
         if (!whole) return result;
         inside_ = false;
-        if (!found_) throw std::runtime_error("a device's kernel has no loop " + loop_);
+        if (!found_) throw std::runtime_error("a device's kernel has no loop " + loop_.name());
         return result;
     }
 
 protected:
     using skip_blocks::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override {
-        found_ = found_ || Halide::Internal::ends_with(loop->name, loop_);
+        found_ = found_ || loop_.is(loop->name);
         return skip_blocks::visit(loop);
     }
 
 private:
-    std::string loop_;
+    stage_loop loop_;
     bool inside_{}, found_{};
 };
 

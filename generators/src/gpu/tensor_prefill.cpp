@@ -236,13 +236,12 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     for (const int tensor : {f.core.query, f.core.key, f.core.value})
         tensors.push_back(f.inputs.tensor(input_of_rows(f.graph(), tensor)).name());
     attention.add_custom_lowering_pass(new fragment_registers(of_threads));
-    attention.add_custom_lowering_pass(
-        new skip_blocks_on_gpu(state->state.name() + ".s1." + state->blocks.x.name() + ".visited"));
+    const stage_loop visited = stage_loop(state->state, state->blocks.x).part("visited");
+    attention.add_custom_lowering_pass(new skip_blocks_on_gpu(visited));
     attention.add_custom_lowering_pass(new stores_under_one_condition(state->scores.name()));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
     attention.add_custom_lowering_pass(
-        new copies_ahead(state->state.name() + ".s1." + state->blocks.x.name() + ".visited",
-                         {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
+        new copies_ahead(visited, {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
     if (again) again->apply(all.rows, cut.rows_of_tile * cut.tiles, attention);
     attention.add_custom_lowering_pass(new halves_as_words);
 }

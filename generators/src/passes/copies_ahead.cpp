@@ -23,7 +23,7 @@ Stmt barrier() {
 
 Stmt copies_ahead::visit(const For* loop) {
     if (loop->name.find(".thread_id_x") != std::string::npos) lane_ = loop->name;
-    if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
+    if (!loop_.is(loop->name)) return IRMutator::visit(loop);
     const auto* guard = loop->body.as<IfThenElse>();
     const auto blocks = as_const_int(loop->extent);
     if (!guard || lane_.empty() || !is_const_zero(loop->min) || blocks != 32)

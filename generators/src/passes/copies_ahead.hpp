@@ -1,4 +1,6 @@
 #pragma once
+#include "passes/stage_loop.hpp"
+
 #include <Halide.h>
 
 #include <cstdint>
@@ -28,8 +30,7 @@ public:
     struct stages {
         std::string keys, values, sums;
     };
-    /// `loop` ends the name of the loop.
-    copies_ahead(std::string loop, stages of) : loop_(std::move(loop)), of_(std::move(of)) {}
+    copies_ahead(stage_loop loop, stages of) : loop_(std::move(loop)), of_(std::move(of)) {}
 
 protected:
     using IRMutator::visit;
@@ -41,7 +42,7 @@ protected:
 private:
     Halide::Internal::Stmt copies_of_next() const;
 
-    const std::string loop_;
+    const stage_loop loop_;
     const stages of_;
     std::string lane_;                       ///< a thread's place in its warp: loop around it
     const Halide::Internal::For* inside_{};  ///< the loop

@@ -125,7 +125,7 @@ private:
 }  // namespace
 
 Stmt bounded_loop::visit(const For* loop) {
-    if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
+    if (!loop_.is(loop->name)) return IRMutator::visit(loop);
     take_bounds taking(loop->name);
     const Stmt body = taking.mutate(loop->body);
     if (!taking.first.defined() || !taking.end.defined())

@@ -1,4 +1,6 @@
 #pragma once
+#include "passes/stage_loop.hpp"
+
 #include <Halide.h>
 
 #include <map>
@@ -44,15 +46,14 @@ private:
 /// nothing in most.
 class bounded_loop : public Halide::Internal::IRMutator {
 public:
-    /// `loop` ends the name of the loop.
-    explicit bounded_loop(std::string loop) : loop_(std::move(loop)) {}
+    explicit bounded_loop(stage_loop loop) : loop_(std::move(loop)) {}
 
 protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
 private:
-    std::string loop_;
+    stage_loop loop_;
 };
 
 /// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer

@@ -115,8 +115,7 @@ private:
 }  // namespace
 
 Stmt skip_blocks::visit(const For* loop) {
-    if (!ends_with(loop->name, loop_) && !ends_with(loop->name, loop_ + ".rebased"))
-        return IRMutator::visit(loop);  // rebased: does not begin at 0
+    if (!loop_.is(loop->name) && !loop_.is_rebased(loop->name)) return IRMutator::visit(loop);
     take_guard taking(table_);
     Stmt body = taking.mutate(loop->body);
     if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");

@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/prefetch_rows.hpp"
+#include "passes/stage_loop.hpp"
 
 #include <functional>
 #include <string>
@@ -34,8 +35,8 @@ public:
     /// Which sub-blocks of a block are visited, by what the predicate loads for it.
     using visited_of = std::function<visited_subblocks(const Halide::Expr&)>;
 
-    /// `loop` ends the name of the loop. Loops inside it are clipped to the sub-blocks that are visited.
-    skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, visited_of visited = {})
+    /// Loops inside of `loop` are clipped to the sub-blocks that are visited.
+    skip_blocks(stage_loop loop, is_table table, std::vector<clipped_loop> clipped = {}, visited_of visited = {})
         : loop_(std::move(loop)),
           table_(std::move(table)),
           clipped_(std::move(clipped)),
@@ -46,7 +47,7 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
 private:
-    std::string loop_;
+    stage_loop loop_;
     is_table table_;
     std::vector<clipped_loop> clipped_;
     visited_of visited_;
