@@ -18,7 +18,7 @@ import tempfile
 WHOLE = '{doubled, arithmetic, "doubled", 0, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded, rule},'
 # Files that have something for each operation of arithmetic, and need no Halide to be read.
 USERS = ["generators/src/analysis/mask_formula.cpp", "generators/src/inspect/input_roles.cpp", "generators/reference/src/pointwise.cpp",
-         "runtime/src/call/lengths.cpp", "dsl/include/attune/ir/derivatives.hpp"]
+         "runtime/src/call/shape/lengths.cpp", "dsl/include/attune/ir/derivatives.hpp"]
 
 
 def main():

@@ -40,7 +40,8 @@ struct keeps_rows {
         using namespace by_hand;
         g.saved_rows = 2;
         const node_id length = g.add(operation::extent, kind::integer, {g.k()}, 2);
-        const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {0}), length});
+        const node_id keys =
+            g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {node_id{}}), length});
         g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
         kernels = kernels_of(g);
     }

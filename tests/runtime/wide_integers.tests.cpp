@@ -1,4 +1,4 @@
-#include "call/shape.hpp"
+#include "call/shape/shape.hpp"
 
 #include <attune/dsl.hpp>
 #include <attune/runtime/error.hpp>

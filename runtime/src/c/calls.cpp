@@ -1,8 +1,8 @@
 #include "base/text.hpp"
 #include "c/arguments.hpp"
 #include "c/support.hpp"
-#include "call/packed.hpp"
-#include "call/shape.hpp"
+#include "call/run/packed.hpp"
+#include "call/shape/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/stores.hpp>

@@ -6,7 +6,7 @@
 #include <attune/ir/recurrence.hpp>
 #include <attune/runtime/cpu.hpp>
 #include "analysis/plan.hpp"
-#include "call/packed.hpp"
+#include "call/run/packed.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "extremes.hpp"
 
 #include "../../properties/random_graph.hpp"
-#include "call/shape.hpp"
+#include "call/shape/shape.hpp"
 
 #include <attune/ir/element.hpp>
 #include <attune/ir/gradient_outputs.hpp>

@@ -4,7 +4,7 @@
 
 #include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
-#include "call/shape.hpp"
+#include "call/shape/shape.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <fmt/format.h>

@@ -2,6 +2,7 @@
 #include "execution/threads.hpp"
 #include "mpi/src/plan/planning_parts.hpp"
 
+#include <attune/mpi/inputs.hpp>
 #include <attune/mpi/states.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "call/shape.hpp"
+#include "call/shape/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/mpi/inputs.hpp>

@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "call/bind.hpp"
+#include "call/bind/bind.hpp"
 #include "execution/threads.hpp"
 #include "mpi/src/plan/planning_parts.hpp"
 

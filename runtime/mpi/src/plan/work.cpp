@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "call/bind.hpp"
+#include "call/bind/bind.hpp"
 
 #include <attune/dsl/shard.hpp>
 #include <attune/mpi/inputs.hpp>

@@ -1,0 +1,115 @@
+#include "call/bind/bind.hpp"
+#include "execution/threads.hpp"
+
+#include <attune/runtime/detail/key_splits.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+/// Into how many splits a call of decode cuts the keys of each head.
+namespace attune::detail {
+
+std::int64_t bound_call::stacked_heads() const {
+    return has_key_heads(table_.graph) ? std::max<std::int64_t>(shape_[axis_kind::key_head], 1) : 1;
+}
+
+std::int64_t bound_call::stacked_rows() const {
+    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1);
+    return std::max<std::int64_t>(heads / stacked_heads(), 1) *
+           std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
+}
+
+std::int64_t bound_call::stacks() const {
+    const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
+    return shape_[axis_kind::batch] * stacked_heads() * std::max<std::int64_t>(blocks, 1);
+}
+
+/// Whether the heads of a token lie side by side in keys or values: those of one head are pieces of many pages then,
+/// and what memory gives beside each piece is the next head's.
+bool bound_call::is_token_major() const {
+    const graph_ir& graph = table_.graph;
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+        const input_declaration& d = graph.inputs[i];
+        int head = -1, key = -1;
+        for (int a = 0; !d.is_scalar && a < d.rank; ++a) {
+            const axis_kind is = d.axes[static_cast<std::size_t>(a)].kind;
+            if (is == axis_kind::key_head) head = a;
+            if (is == axis_kind::key) key = a;
+        }
+        if (head < 0 || key < 0 || d.rank < 4) continue;
+        const tensor& t = given_.inputs[i]->view;
+        if (t.extent(head) > 1 && t.extent(key) > 1 && std::abs(t.stride(head)) < std::abs(t.stride(key))) return true;
+    }
+    return false;
+}
+
+/// The keys in use that some query can see, of the batch element that has the most, and of all of them. Where the host
+/// cannot read kv_lengths they may be all that there is room for.
+bound_call::seen_keys bound_call::keys_in_use(const matched_arguments& given) const {
+    const std::int64_t batches = shape_[axis_kind::batch], slots = shape_[axis_kind::key];
+    const std::int64_t queries = std::min<std::int64_t>(shape_[axis_kind::query], chosen().query_block),
+                       visible = chosen().visible_keys ? chosen().visible_keys + queries - 1 : slots;
+    const tensor* const lengths = given.kv_lengths ? &given.kv_lengths->view : nullptr;
+    if (!lengths || lengths->where() != memory::host)
+        return {slots, std::min(slots, visible), batches * std::min(slots, visible)};
+    seen_keys result;
+    const auto* const values = static_cast<const std::int32_t*>(lengths->data());
+    const std::int64_t step = lengths->extent(0) > 1 ? lengths->stride(0) : 0;
+    for (std::int64_t b = 0; b < batches; ++b) {
+        const std::int64_t keys = std::clamp<std::int64_t>(values[b * step], 0, slots), seen = std::min(keys, visible);
+        result.longest = std::max(result.longest, keys), result.most_seen = std::max(result.most_seen, seen);
+        result.all_seen += seen;
+    }
+    return result;
+}
+
+/// By shapes, by the keys that are seen and by what lies beside what, so that no bit depends on the threads or on the
+/// slots; if asked for, not by the batch or the keys either.
+std::int32_t bound_call::splits_of(std::int64_t keys) const {
+    if (how_.deterministic || chosen().key_splits <= 1) return chosen().key_splits;
+    // Enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for.
+    const std::int64_t tasks = is_device(chosen().target) ? 1024 : 64;
+    const auto splits_for = [this](std::int64_t count) {
+        return (count + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
+    };
+    const std::int64_t blocks = (keys + chosen().key_block - 1) / chosen().key_block;
+    std::int64_t wanted = splits_for(tasks);
+    // A thread reads a split for head after head (pool.cpp): so short that what lies beside is still in its caches.
+    if (keys / 512 > wanted && is_token_major()) wanted = keys / 512;
+    // Of fewer blocks there are more only where threads had none else.
+    constexpr std::int64_t fewest_tasks = 32;
+    if (!is_device(chosen().target))
+        wanted = std::min(wanted, std::max(blocks / fewest_blocks_of_split, splits_for(fewest_tasks)));
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, chosen().key_splits));
+}
+
+int bound_call::key_splits() const { return chosen().key_splits == 0 ? 0 : splits_of(keys_in_use(given_).most_seen); }
+
+/// The user context, the inputs, kv_lengths, and the two numbers of decode.
+std::size_t bound_call::inputs_of_kernel() const { return table_.graph.inputs.size() + 2 + (most_splits_ ? 2 : 0); }
+
+/// Of one run: lengths are read anew, since a prepared call may have others.
+void bound_call::count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers,
+                            std::span<void*> argv) const {
+    const seen_keys keys = keys_in_use(given);
+    numbers = {splits_of(keys.most_seen), static_cast<std::int32_t>(keys.longest)};
+    const std::size_t end = inputs_of_kernel();
+    argv[end - 2] = &numbers[0], argv[end - 1] = &numbers[1];
+}
+
+/// In multiply-adds and elements read, of which a thread does some 20 to 50 in a nanosecond: each key is read once and
+/// multiplied with every row, and a weight takes about as long as 32 channels.
+std::int64_t bound_call::work(const matched_arguments& given) const {
+    if (chosen().key_splits == 0 || chosen().product_positions != 0 || is_device(chosen().target)) return endless_work;
+    const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
+    return keys_in_use(given).all_seen * stacked_heads() * blocks * (stacked_rows() + 1) *
+           (chosen().depths_of_pair + 32);
+}
+
+/// A thread that sleeps takes longer to wake than a short call takes.
+int bound_call::threads_worth(std::int64_t work, int threads) {
+    constexpr std::int64_t of_thread = 400'000;  // 8 to 20 microseconds
+    return static_cast<int>(std::clamp<std::int64_t>(work / of_thread, 1, threads));
+}
+
+}  // namespace attune::detail
