@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/ir/element.hpp>
 #include <attune/runtime/tensor.hpp>
 
 #include <dlfcn.h>
@@ -8,7 +9,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace attune::support {
@@ -48,7 +48,7 @@ public:
             std::uint64_t address = 0;
             check(call<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&address, bytes));
             check(call<int(std::uint64_t, const void*, std::size_t)>("cuMemcpyHtoD_v2")(address, values.data(), bytes));
-            return tensor(element_of<T>(), reinterpret_cast<void*>(address), shape).in(memory::cuda);
+            return tensor(element_of<T>, reinterpret_cast<void*>(address), shape).in(memory::cuda);
         }
         int code = 0;
         void* const buffer = call<void*(void*, std::uint64_t, std::size_t, void*, int*)>("clCreateBuffer")(
@@ -57,10 +57,10 @@ public:
         using writing =
             int(void*, void*, std::uint32_t, std::size_t, std::size_t, const void*, std::uint32_t, const void*, void*);
         check(call<writing>("clEnqueueWriteBuffer")(stream, buffer, 1, 0, bytes, values.data(), 0, nullptr, nullptr));
-        return tensor(element_of<T>(), buffer, shape).in(memory::opencl);
+        return tensor(element_of<T>, buffer, shape).in(memory::opencl);
     }
-    void read(const tensor& from, std::vector<float>& to) const {
-        const std::size_t bytes = to.size() * sizeof(float);
+    template <class T> void read(const tensor& from, std::vector<T>& to) const {
+        const std::size_t bytes = to.size() * sizeof(T);
         if (cuda_)
             return check(call<int(void*, std::uint64_t, std::size_t)>("cuMemcpyDtoH_v2")(
                 to.data(), reinterpret_cast<std::uint64_t>(from.data()), bytes));
@@ -76,9 +76,6 @@ public:
     void *context{}, *stream{};
 
 private:
-    template <class T> static constexpr element_type element_of() {
-        return std::is_same_v<T, float> ? element_type::f32 : element_type::i32;
-    }
     template <class Function> Function* call(const char* name) const {
         void* const found = dlsym(driver_, name);
         if (!found) throw std::runtime_error(std::string("expected ") + name + " in the driver, got none");
