@@ -84,9 +84,16 @@ int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_
     return cuda.launch(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, further);
 }
 
+/// The driver's other function first waits for all kernels before it, with each call that brings lengths along: the
+/// device would stand still for longer than a decode step takes. This one takes pageable memory at once.
+int copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) {
+    return cuda_driver().copy_in_order(to, from, bytes, current ? current->queue : nullptr);
+}
+
 void* get_symbol(void* library, const char* name) {
     if (std::strcmp(name, "cuModuleLoadDataEx") == 0) return reinterpret_cast<void*>(load_module);
     if (std::strcmp(name, "cuLaunchKernel") == 0) return reinterpret_cast<void*>(launch_kernel);
+    if (std::strcmp(name, "cuMemcpyHtoD_v2") == 0) return reinterpret_cast<void*>(copy_to_device);
     if (void* const instead = in_place_of_vulkans(library, name)) return instead;
     return symbol_in(library, name);
 }

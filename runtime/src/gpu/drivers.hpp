@@ -35,6 +35,7 @@ struct cuda_functions {
     driver_function<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                         void**)>
         launch{};
+    driver_function<int(std::uint64_t, const void*, std::size_t, void*)> copy_in_order{};
     driver_function<int(void*)> wait{};
     driver_function<int(int, const char**)> name_of_error{}, text_of_error{};
 };

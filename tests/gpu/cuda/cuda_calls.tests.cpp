@@ -129,7 +129,7 @@ TEST_CASE(
     CHECK(launched.stream == nullptr);
     CHECK(launched.shared_bytes > 48u << 10);  // which has to be asked for
     CHECK(place(seen, "cuFuncSetAttribute") < place(seen, "cuLaunchKernel"));
-    CHECK(count(seen, "cuMemcpyHtoD") > 0);
+    CHECK(count(seen, "cuMemcpyHtoDAsync") > 0);
     CHECK(count(seen, "cuMemcpyDtoH") > 0);
     CHECK(seen.calls.back() == "cuStreamSynchronize");
     for (const char* output : {"out", "lse"}) CHECK(call.largest_error(call.expected(), output) < 2e-5);
@@ -231,7 +231,7 @@ TEST_CASE("devices that there are not, and tensors of another than the call's, a
 TEST_CASE("what the driver refuses is said in its words, and the next call is as if nothing had been", "[driver]") {
     fresh_call().run({.target = "cuda"});
     const std::int64_t before = driver().so_far().allocated_bytes;
-    for (const char* step : {"cuMemcpyHtoD", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
+    for (const char* step : {"cuMemcpyHtoDAsync", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
                              "cuMemcpyDtoH", "cuStreamSynchronize"}) {
         INFO(step);
         fresh_call call;
