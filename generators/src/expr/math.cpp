@@ -180,6 +180,12 @@ Expr stored_as(const Type& element, const Expr& x) {
     return reinterpret(element, cast<std::uint16_t>(result));
 }
 
+Expr rounded_by_instruction(const Type& element, const Expr& x) {
+    const Expr pair = Internal::Call::make(UInt(32), element.is_bfloat() ? "attune_pack_bf16" : "attune_pack_f16",
+                                           {x, Expr(0.0f)}, Internal::Call::PureExtern);
+    return reinterpret(element, cast<std::uint16_t>(pair));
+}
+
 Expr from_f8(bool e4m3, const Expr& byte) {
     const Expr bits = cast<std::uint16_t>(byte);
     const auto half = [](const Expr& word) { return cast<float>(reinterpret(Float(16), word)); };

@@ -50,6 +50,9 @@ Halide::Expr natural_logarithm(const Halide::Expr& x);
 /// integers, so that every level, with instructions for it or without, stores the same bits.
 Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 
+/// The same by the instruction of a CUDA card from sm_80 on: any NaN becomes one and the same.
+Halide::Expr rounded_by_instruction(const Halide::Type& element, const Halide::Expr& x);
+
 /// Two numbers of bf16 in a u32, the first one in its lower half; and number 0 or 1 of such a word, a bf16.
 Halide::Expr word_of(const Halide::Expr& first, const Halide::Expr& second);
 Halide::Expr half_of(const Halide::Expr& word, const Halide::Expr& which);

@@ -235,6 +235,10 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     if (state->spoilt.defined()) of_threads.push_back(state->spoilt.name());
     for (const int tensor : {f.core.query, f.core.key, f.core.value})
         tensors.push_back(f.inputs.tensor(input_of_rows(f.graph(), tensor)).name());
+    const Func& outputs = all.rows.outputs;
+    for (int i = 0; i < outputs.outputs(); ++i)
+        if (outputs.types()[static_cast<std::size_t>(i)].bits() == 16)
+            tensors.push_back(outputs.outputs() == 1 ? outputs.name() : outputs.name() + "." + std::to_string(i));
     attention.add_custom_lowering_pass(new fragment_registers(of_threads));
     const stage_loop visited = stage_loop(state->state, state->blocks.x).part("visited");
     attention.add_custom_lowering_pass(new skip_blocks_on_gpu(visited));

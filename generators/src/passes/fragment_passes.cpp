@@ -87,9 +87,7 @@ Expr words_of_rows::visit(const Call* call) {
     Expr row = first->index;
     if (const auto* same = row.as<Broadcast>()) row = same->value;
     if (!row.type().is_scalar()) throw std::runtime_error("a vector of words is of several rows");
-    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-        if (expr_uses_var(row, let->first)) row = substitute(let->first, let->second, row);
-    const Expr start = simplify(row / 2), word = mutate(call->args[1]);
+    const Expr start = simplify(written_out(row) / 2), word = mutate(call->args[1]);
     const auto* several = word.as<Ramp>();
     if (!several) {
         if (!word.type().is_scalar()) throw std::runtime_error("words of a row are not neighbours");
@@ -98,6 +96,79 @@ Expr words_of_rows::visit(const Call* call) {
     const Expr index = Ramp::make(simplify(start + several->base), several->stride, several->lanes);
     return Load::make(call->type, first->name, index, {}, {}, const_true(several->lanes),
                       ModulusRemainder(several->lanes, 0));
+}
+
+Expr words_of_rows::written_out(Expr index) const {
+    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+        if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
+    return index;
+}
+
+namespace {
+
+/// A store behind lets of its own.
+struct let_store {
+    std::vector<const LetStmt*> lets;
+    const Store* store{};
+
+    explicit let_store(const Stmt& s) {
+        Stmt inner = s;
+        for (const auto* let = inner.as<LetStmt>(); let; inner = let->body, let = inner.as<LetStmt>())
+            lets.push_back(let);
+        store = inner.as<Store>();
+    }
+    Expr index() const {
+        Expr at = store->index;
+        for (auto let = lets.rbegin(); let != lets.rend(); ++let) at = substitute((*let)->name, (*let)->value, at);
+        return at;
+    }
+};
+
+/// The number that an instruction rounds to 16 bits, where nothing else is done with the element.
+Expr rounded_alone(const Expr& element) {
+    const auto* bits = element.as<Reinterpret>();
+    const auto* half = bits ? bits->value.as<Cast>() : nullptr;
+    const auto* packed = half ? half->value.as<Call>() : nullptr;
+    return packed && starts_with(packed->name, "attune_pack_") ? Expr(packed) : Expr();
+}
+
+Expr word_of_elements(const Expr& first, const Expr& second) {
+    const Expr a = rounded_alone(first), b = rounded_alone(second);
+    if (a.defined() && b.defined()) {
+        const auto *of_a = a.as<Call>(), *of_b = b.as<Call>();
+        return Call::make(UInt(32), of_a->name, {of_a->args[0], of_b->args[0]}, of_a->call_type);
+    }
+    const auto bits = [](const Expr& x) { return cast<std::uint32_t>(reinterpret<std::uint16_t>(x)); };
+    return bits(first) | (bits(second) << 16);
+}
+
+}  // namespace
+
+Stmt words_of_rows::as_word(const Stmt& first, const Stmt& second) {
+    const let_store a(first), b(second);
+    if (!a.store || !b.store || a.store->name != b.store->name || !is_half(a.store->value)) return {};
+    if (std::ranges::find(tensors_, a.store->name) == tensors_.end() || !a.store->index.type().is_scalar()) return {};
+    const Expr at = written_out(a.index());
+    if (!is_const_one(simplify(written_out(b.index()) - at)) || !is_const_zero(simplify(at % 2))) return {};
+    // The first one's lets stand around those of the second: names of lets are their own.
+    Stmt made = Store::make(a.store->name, mutate(word_of_elements(a.store->value, b.store->value)), simplify(at / 2),
+                            {}, const_true(), {});
+    for (const let_store* each : {&b, &a})
+        for (auto let = each->lets.rbegin(); let != each->lets.rend(); ++let)
+            made = LetStmt::make((*let)->name, mutate((*let)->value), made);
+    return made;
+}
+
+Stmt words_of_rows::visit(const Block* block) {
+    if (!in_kernel_) return IRMutator::visit(block);
+    std::vector<Stmt> parts, made;
+    flatten(block, parts);
+    for (std::size_t at = 0; at < parts.size(); ++at) {
+        Stmt word = at + 1 < parts.size() ? as_word(parts[at], parts[at + 1]) : Stmt();
+        made.push_back(word.defined() ? word : mutate(parts[at]));
+        at += word.defined();
+    }
+    return Block::make(made);
 }
 
 /// An element that several words have in common has a name. So have parts of addresses, which hide whose multiples they
@@ -130,7 +201,7 @@ Stmt words_of_rows::visit(const LetStmt* let) {
 Stmt words_of_rows::with_multiple(const LetStmt* stride) {
     constexpr int elements = 8;
     const std::string part = stride->name + ".part";
-    const Stmt body = substitute(stride->name, Variable::make(Int(32), part) * elements, mutate(stride->body));
+    const Stmt body = mutate(substitute(stride->name, Variable::make(Int(32), part) * elements, stride->body));
     return LetStmt::make(stride->name, stride->value,
                          LetStmt::make(part, Variable::make(Int(32), stride->name) / elements, body));
 }

@@ -45,14 +45,15 @@ private:
     const std::string function_;
 };
 
-/// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector.
+/// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector, and
+/// neighbouring elements that are written one after the other are written as a word.
 ///
 /// A stage calls `row_word(first element of a row, word)`: the element is loaded for its address alone. Rows begin at
-/// multiples of 16 bytes (kernel::row_alignment), which Halide is not told of: strides are written as multiples of 8
-/// elements, so that addresses are divided without a shift.
+/// multiples of 16 bytes (kernel::tensor_row_alignment), which Halide is not told of: strides are written as multiples
+/// of 8 elements, so that addresses are divided without a shift.
 class words_of_rows : public Halide::Internal::IRMutator {
 public:
-    /// The buffers' names.
+    /// The buffers' names. Of those that are written, `tensors` may name more than those of 16-bit floats.
     explicit words_of_rows(std::vector<std::string> tensors) : tensors_(std::move(tensors)) {}
 
     static constexpr const char* row_word = "attune_row_word";
@@ -63,8 +64,13 @@ protected:
     Halide::Expr visit(const Halide::Internal::Let* let) override;
     Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Block* block) override;
 
 private:
+    /// Two stores as one of a word; undefined where they are not of neighbours, the first at an even place.
+    Halide::Internal::Stmt as_word(const Halide::Internal::Stmt& first, const Halide::Internal::Stmt& second);
+    /// The address with what the kernel's lets hide of it.
+    Halide::Expr written_out(Halide::Expr index) const;
     template <class Node> auto visit_let(const Node* let);
     Halide::Internal::Stmt with_multiple(const Halide::Internal::LetStmt* stride);
 

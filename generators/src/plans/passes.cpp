@@ -82,7 +82,7 @@ private:
             add("fragment_registers", "state");
             add("skip_blocks_on_gpu", "state.blocks");
             add("stores_under_one_condition", "scores");
-            add("words_of_rows", "q, k, v");
+            add("words_of_rows", "q, k, v, outputs");
             add("copies_ahead", "key_rows, value_rows");
             if (!body.again) return add("halves_as_words", "");
             add("marked_tasks", "outputs");

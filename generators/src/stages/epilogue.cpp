@@ -205,7 +205,9 @@ Expr epilogue::written_output(int node, const Type& type) {
     }
     for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
     const quantity x = f_.evaluate(node, at);
-    return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
+    const Expr number = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
+    const bool by_instruction = uses_tensor_cores(f_.request.schedule) && type.is_float() && type.bits() == 16;
+    return by_instruction ? rounded_by_instruction(type, number) : stored_as(type, number);
 }
 
 }  // namespace attune::generators::inline stages
