@@ -246,6 +246,8 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
     attention.add_custom_lowering_pass(
         new copies_ahead(visited, {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
+    if (f.request.facts->hides == masking::some)
+        attention.add_custom_lowering_pass(new last_queries_first(stage_loop(outputs, f.q, -1).part("qo")));
     if (again) again->apply(all.rows, cut.rows_of_tile * cut.tiles, attention);
     attention.add_custom_lowering_pass(new halves_as_words);
 }

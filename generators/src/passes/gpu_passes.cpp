@@ -155,6 +155,13 @@ Expr widened(const Expr& word, const Type& from) {
 
 }  // namespace
 
+Stmt last_queries_first::visit(const For* loop) {
+    if (loop->for_type != ForType::GPUBlock || !loop_.is_of_blocks(loop->name)) return IRMutator::visit(loop);
+    const Expr from_last = loop->min + loop->extent - 1 - (Variable::make(Int(32), loop->name) - loop->min);
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                     substitute(loop->name, from_last, loop->body));
+}
+
 Expr halves_as_words::mutate(const Expr& e) {
     Expr changed = IRMutator::mutate(e);
     if (changed.defined() && is_half(changed.type()))

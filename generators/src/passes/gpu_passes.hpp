@@ -56,6 +56,20 @@ private:
     stage_loop loop_;
 };
 
+/// Lowering pass: the last block of queries is the first one that a GPU begins. Under a mask that hides what is behind
+/// a query its keys are the most, and a device that begins with the least waits for the last blocks alone.
+class last_queries_first : public Halide::Internal::IRMutator {
+public:
+    explicit last_queries_first(stage_loop of_blocks) : loop_(std::move(of_blocks)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    stage_loop loop_;
+};
+
 /// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer
 /// arithmetic. Not every device knows such floats, nor can every back end of Halide store them; what is computed with
 /// them is f32 anyway.

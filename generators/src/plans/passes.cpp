@@ -24,6 +24,7 @@ constexpr assumption assumptions[] = {
     {"stores_under_one_condition", "one condition of a block guards all stores of masked scores"},
     {"words_of_rows", "rows begin at multiples of 16 bytes"},
     {"copies_ahead", "keys and values have buffers of their own in shared memory"},
+    {"last_queries_first", "blocks of queries are independent"},
     {"marked_tasks", "a task's marks are in its own rows of the first output, which it writes after a barrier"},
     {"bounded_loop", "the predicates compare the loop's variable"},
     {"halves_as_words", "what is computed with bf16 and f16 is f32"},
@@ -84,6 +85,7 @@ private:
             add("stores_under_one_condition", "scores");
             add("words_of_rows", "q, k, v, outputs");
             add("copies_ahead", "key_rows, value_rows");
+            if (request_.facts->hides == masking::some) add("last_queries_first", "outputs");
             if (!body.again) return add("halves_as_words", "");
             add("marked_tasks", "outputs");
         }
