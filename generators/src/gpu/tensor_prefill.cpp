@@ -220,7 +220,9 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
         s.sums.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
     }
     fragments(s.added);
-    s.added.update().reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
+    if (s.reference_lags)
+        s.added.update().reorder(s.r, s.nt, s.mt, s.grown.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.grown.x);
+    s.added.update(s.reference_lags).reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
     words(s.value_words, s.added, s.keys.x);
 }
 
@@ -242,7 +244,7 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     attention.add_custom_lowering_pass(new fragment_registers(of_threads));
     const stage_loop visited = stage_loop(state->state, state->blocks.x).part("visited");
     attention.add_custom_lowering_pass(new skip_blocks_on_gpu(visited));
-    attention.add_custom_lowering_pass(new stores_under_one_condition(state->scores.name()));
+    attention.add_custom_lowering_pass(new stores_under_one_condition({state->scores.name(), state->added.name()}));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
     attention.add_custom_lowering_pass(
         new copies_ahead(visited, {state->key_rows.name(), state->value_rows.name(), state->added.name()}));

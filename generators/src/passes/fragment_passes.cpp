@@ -37,14 +37,15 @@ void flatten(const Stmt& s, std::vector<Stmt>& into) {
         into.push_back(s);
 }
 
-/// A store under a condition.
-const IfThenElse* conditional_store(const Stmt& s, const std::string& function) {
+/// A store of one of the functions under a condition.
+const IfThenElse* conditional_store(const Stmt& s, const std::vector<std::string>& functions) {
     const auto* branch = s.as<IfThenElse>();
     if (!branch || branch->else_case.defined()) return nullptr;
     Stmt inner = branch->then_case;
     while (const auto* let = inner.as<LetStmt>()) inner = let->body;
     const auto* store = inner.as<Store>();
-    return store && (store->name == function || starts_with(store->name, function + ".")) ? branch : nullptr;
+    const auto is_of = [&](const std::string& f) { return store->name == f || starts_with(store->name, f + "."); };
+    return store && std::ranges::any_of(functions, is_of) ? branch : nullptr;
 }
 
 }  // namespace
@@ -53,10 +54,10 @@ Stmt stores_under_one_condition::visit(const Block* block) {
     std::vector<Stmt> parts, made;
     flatten(block, parts);
     for (std::size_t at = 0; at < parts.size();) {
-        const auto* first = conditional_store(parts[at], function_);
+        const auto* first = conditional_store(parts[at], functions_);
         std::vector<Stmt> together;
         for (; first && at < parts.size(); ++at) {
-            const auto* next = conditional_store(parts[at], function_);
+            const auto* next = conditional_store(parts[at], functions_);
             if (!next || !equal(next->condition, first->condition)) break;
             together.push_back(next->then_case);
         }

@@ -29,20 +29,20 @@ private:
     std::vector<std::string> buffers_;
 };
 
-/// Lowering pass: stores of a function under one condition, one behind the other, are under it together.
+/// Lowering pass: stores of one of some functions under one condition, one behind the other, are under it together.
 ///
 /// Halide leaves a reduction's predicate that reads memory at each store. LLVM would then choose each of many numbers
 /// instead of passing over all of them.
 class stores_under_one_condition : public Halide::Internal::IRMutator {
 public:
-    explicit stores_under_one_condition(std::string function) : function_(std::move(function)) {}
+    explicit stores_under_one_condition(std::vector<std::string> functions) : functions_(std::move(functions)) {}
 
 protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::Block* block) override;
 
 private:
-    const std::string function_;
+    const std::vector<std::string> functions_;
 };
 
 /// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector, and

@@ -21,7 +21,8 @@ constexpr assumption assumptions[] = {
     {"multiply_bytes", "16 bits hold every sum of two products of bytes"},
     {"private_state", "a thread reads only what it wrote itself"},
     {"fragment_registers", "a thread reads only what it wrote itself, and calls name the state before a block"},
-    {"stores_under_one_condition", "one condition of a block guards all stores of masked scores"},
+    {"stores_under_one_condition",
+     "one condition of a block guards all stores of masked scores, and one all of scaled sums"},
     {"words_of_rows", "rows begin at multiples of 16 bytes"},
     {"copies_ahead", "keys and values have buffers of their own in shared memory"},
     {"last_queries_first", "blocks of queries are independent"},
@@ -82,7 +83,7 @@ private:
         if (!body.cores.empty() && made_by<warp_fragments>(body.cores.front().scores.how)) {
             add("fragment_registers", "state");
             add("skip_blocks_on_gpu", "state.blocks");
-            add("stores_under_one_condition", "scores");
+            add("stores_under_one_condition", "scores, added");
             add("words_of_rows", "q, k, v, outputs");
             add("copies_ahead", "key_rows, value_rows");
             if (request_.facts->hides == masking::some) add("last_queries_first", "outputs");

@@ -43,6 +43,7 @@ public:
     const int accumulators;        ///< of a row in a thread
     const bool queries_in_memory;  ///< shared by no threads, but too many for registers
     bool masks_apart{};            ///< a block that is not known to be full is masked once its scores are made
+    bool reference_lags{};         ///< weights are relative to a maximum that only grows by much
     bool sums_by_products{};       ///< else a thread adds up its own columns
     score_tile scores_at;
     subblocks parts;
@@ -62,7 +63,7 @@ public:
     /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
     /// be as it is.
     Halide::Func spoilt;
-    Halide::RDom channels, rk, masked, keys, summed_keys, blocks;
+    Halide::RDom channels, rk, masked, grown, keys, summed_keys, blocks;
     Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
         word{"word"};
 
