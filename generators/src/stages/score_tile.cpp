@@ -2,6 +2,7 @@
 
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "stages/capped_scores.hpp"
 
 #include <bit>
 #include <cmath>
@@ -84,6 +85,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     for (const int further : planned_.further) add(further, false);
     hoist(planned_.kept, at_);
     transpose_pairs();
+    if (along == lanes::fragments) know_caps(f_, at_);
     factor_out_scale();
     if (along != lanes::fragments)
         for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
@@ -203,6 +205,9 @@ void score_tile::factor_out_scale() {
         scale = at_least(Internal::simplify(abs(factor)), smallest);
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
+    if (along == lanes::fragments)
+        if (const auto* less = left.as<Internal::Sub>())
+            if (const auto term = as_const_float(less->b)) constant = static_cast<float>(-*term), left = less->a;
     // A maximum in a fragment is no less than its first one (tensor_state.hpp): there every score may be as it is.
     if (along == lanes::fragments || is_small(f_.graph(), f_.core.scores))
         real = left;

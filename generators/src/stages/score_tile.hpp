@@ -20,8 +20,10 @@ public:
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, const score_plan& planned);
 
-    /// The statistic sees `real * scale`, unless `masked`. The scale is positive, and one number for the task.
+    /// The statistic sees `(real + constant) * scale`, unless `masked`. The scale is positive, and one number for the
+    /// task. The constant is 0 but in fragments, where weights are made without it.
     Halide::Expr real, masked, scale;
+    float constant{};
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
 

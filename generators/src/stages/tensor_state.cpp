@@ -266,7 +266,9 @@ std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const E
     return {row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, lane, row[0] / (16 * tiles_), row[1], row[2], row[3]};
 }
 
-Expr tensor_state::maximum_of(const std::vector<Expr>& row) const { return left(of_queries(row, 0))[0]; }
+Expr tensor_state::maximum_of(const std::vector<Expr>& row) const {
+    return left(of_queries(row, 0))[0] + scores_at.constant;
+}
 
 Expr tensor_state::sum_of(const std::vector<Expr>& row) const {
     Expr all = left(of_queries(row, 0))[1];
