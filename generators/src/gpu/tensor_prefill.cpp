@@ -207,7 +207,8 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
     fragments(s.scores);
     if (s.masks_apart)
         s.scores.update().reorder(s.r, s.nt, s.mt, s.masked.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.masked.x);
-    for (Func* each : {&s.of_thread, &s.of_pair, &s.highest, &s.keep, &s.offset}) of_rows(*each);
+    for (Func* each : {&s.of_thread, &s.of_pair, &s.seen, &s.shrunk, &s.highest, &s.keep, &s.offset}) of_rows(*each);
+    s.grown.compute_at(thread).bound_extent(f_.kb, 1).bound_extent(f_.qt, 1);
     s.of_thread.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
     fragments(s.weights);
     if (s.weighing.defined()) fragments(s.weighing);
@@ -220,9 +221,13 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
         s.sums.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
     }
     fragments(s.added);
-    if (s.reference_lags)
-        s.added.update().reorder(s.r, s.nt, s.mt, s.grown.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.grown.x);
-    s.added.update(s.reference_lags).reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
+    s.added.update()
+        .reorder(s.r, s.nt, s.mt, s.rescaled.x)
+        .unroll(s.r)
+        .unroll(s.nt)
+        .unroll(s.mt)
+        .unroll(s.rescaled.x);
+    s.added.update(1).reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
     words(s.value_words, s.added, s.keys.x);
 }
 
@@ -246,6 +251,7 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     attention.add_custom_lowering_pass(new skip_blocks_on_gpu(visited));
     attention.add_custom_lowering_pass(new stores_under_one_condition({state->scores.name(), state->added.name()}));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
+    attention.add_custom_lowering_pass(new loads_before_loop(visited));
     attention.add_custom_lowering_pass(
         new copies_ahead(visited, {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
     if (f.request.facts->hides == masking::some)

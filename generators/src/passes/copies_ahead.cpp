@@ -32,10 +32,11 @@ Stmt copies_ahead::visit(const For* loop) {
     const std::string bits = loop->name + ".bits";
     inside_ = loop, visited_ = Variable::make(UInt(32), bits), last_ = seen::nothing;
     const Stmt body = IfThenElse::make(guard->condition, mutate(guard->then_case));
-    inside_ = nullptr;
     if (last_ != seen::sums) throw std::runtime_error("a loop over blocks has no sums of what it copies");
     Stmt made =
         For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+    made = Block::make(copies_of_first(visited_, 0), made);
+    inside_ = nullptr;
     made = LetStmt::make(bits, reinterpret<std::uint32_t>(Variable::make(Int(32), bits + ".1")), made);
     // Each thread of a warp has a bit. All have all of them after five exchanges with others.
     for (const int lanes : {1, 2, 4, 8, 16}) {
@@ -69,8 +70,7 @@ Stmt copies_ahead::visit(const ProducerConsumer* stage) {
     if (!inside_ || !stage->is_producer) return IRMutator::visit(stage);
     if (stage->name == of_.keys) {
         keys_ = stage, of_keys_ = lets_, last_ = seen::keys;
-        const Expr one = make_one(UInt(32)), block = cast<std::uint32_t>(Variable::make(Int(32), inside_->name));
-        return IfThenElse::make((visited_ & ((one << block) - one)) == make_zero(UInt(32)), stage);
+        return Evaluate::make(0);
     }
     if (stage->name == of_.values) {
         if (last_ != seen::kept_keys) throw std::runtime_error("values are copied before keys are there");
@@ -82,19 +82,20 @@ Stmt copies_ahead::visit(const ProducerConsumer* stage) {
         return IRMutator::visit(stage);
     }
     last_ = seen::sums;
-    return Block::make({wait(), barrier(), copies_of_next(), commit(), Stmt(stage)});
-}
-
-Stmt copies_ahead::copies_of_next() const {
     const Expr block = Variable::make(Int(32), inside_->name);
     const Expr rest = (visited_ >> cast<std::uint32_t>(block)) >> make_one(UInt(32));
+    return Block::make({wait(), barrier(), copies_of_first(rest, block + 1), commit(), Stmt(stage)});
+}
+
+/// Copies keys of the first block from `from` on that has a bit: bit 0 is that of block `from`.
+Stmt copies_ahead::copies_of_first(const Expr& bits, const Expr& from) const {
     const std::string name = inside_->name + ".next";
     Stmt copies = keys_;
     for (auto let = of_keys_.rbegin(); let != of_keys_.rend(); ++let)
         if (stmt_uses_var(copies, let->first)) copies = substitute(let->first, let->second, copies);
     copies = substitute(inside_->name, Variable::make(Int(32), name), copies);
-    copies = LetStmt::make(name, block + 1 + cast<int>(count_trailing_zeros(rest)), copies);
-    return IfThenElse::make(rest != make_zero(UInt(32)), copies);
+    copies = LetStmt::make(name, from + cast<int>(count_trailing_zeros(bits)), copies);
+    return IfThenElse::make(bits != make_zero(UInt(32)), copies);
 }
 
 }  // namespace attune::generators::inline passes

@@ -18,8 +18,8 @@ namespace attune::generators::inline passes {
 /// are through with it.
 ///
 ///     visited = the bits of the table
+///     if there are any: copy keys of the first one
 ///     for each block that is visited:
-///         if it is the first one: copy its keys
 ///         wait for copies; barrier; copy its values; scores
 ///         wait for copies; barrier; copy keys of the next one that is visited; weighted sums
 ///
@@ -40,7 +40,7 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Evaluate* call) override;
 
 private:
-    Halide::Internal::Stmt copies_of_next() const;
+    Halide::Internal::Stmt copies_of_first(const Halide::Expr& bits, const Halide::Expr& from) const;
 
     const stage_loop loop_;
     const stages of_;

@@ -71,6 +71,60 @@ Stmt stores_under_one_condition::visit(const Block* block) {
 
 namespace {
 
+bool reads_memory(const Expr& e) {
+    class reader : public IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        void visit(const Load*) override { found = true; }
+
+    public:
+        bool found{};
+    } all;
+    e.accept(&all);
+    return all.found;
+}
+
+}  // namespace
+
+Stmt loads_before_loop::visit(const For* loop) {
+    if (loops_.empty() && !loop_.is(loop->name)) return IRMutator::visit(loop);
+    loops_.push_back(loop->name);
+    Stmt made = IRMutator::visit(loop);
+    loops_.pop_back();
+    if (!loops_.empty()) return made;
+    for (const auto& [name, value] : kept_) made = LetStmt::make(name, value, made);
+    kept_.clear();
+    return made;
+}
+
+template <class Node> auto loads_before_loop::visit_let(const Node* let) {
+    if (!loops_.empty()) lets_.emplace_back(let->name, let->value);
+    auto made = IRMutator::visit(let);
+    if (!loops_.empty()) lets_.pop_back();
+    return made;
+}
+
+Stmt loads_before_loop::visit(const LetStmt* let) { return visit_let(let); }
+Expr loads_before_loop::visit(const Let* let) { return visit_let(let); }
+
+Expr loads_before_loop::visit(const Load* load) {
+    if (loops_.empty() || !load->param.defined() || !load->type.is_scalar() || !is_const_one(load->predicate))
+        return IRMutator::visit(load);
+    Expr index = load->index;
+    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+        if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
+    bool differs = false;
+    for (const std::string& loop : loops_) differs |= expr_uses_var(index, loop);
+    if (differs || reads_memory(index)) return IRMutator::visit(load);
+    const Expr read =
+        Load::make(load->type, load->name, index, load->image, load->param, load->predicate, load->alignment);
+    auto at = std::ranges::find_if(kept_, [&](const auto& each) { return equal(each.second, read); });
+    if (at == kept_.end())
+        at = kept_.emplace(at, loops_.front() + ".input." + std::to_string(kept_.size()), read);
+    return Variable::make(load->type, at->first);
+}
+
+namespace {
+
 /// A load of one element, by itself or the same for all lanes.
 const Load* element_of(const Expr& e) {
     if (const auto* same = e.as<Broadcast>()) return element_of(same->value);

@@ -45,6 +45,28 @@ private:
     const std::vector<std::string> functions_;
 };
 
+/// Lowering pass: elements of inputs that every iteration of a loop reads, of a task's head for one, are read before it.
+///
+/// A condition that most iterations are under keeps LLVM from it, and all else would wait for memory each time.
+class loads_before_loop : public Halide::Internal::IRMutator {
+public:
+    explicit loads_before_loop(stage_loop loop) : loop_(std::move(loop)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
+    Halide::Expr visit(const Halide::Internal::Let* let) override;
+    Halide::Expr visit(const Halide::Internal::Load* load) override;
+
+private:
+    template <class Node> auto visit_let(const Node* let);
+
+    const stage_loop loop_;
+    std::vector<std::string> loops_;  ///< that one and those inside, around this place; empty: elsewhere
+    std::vector<std::pair<std::string, Halide::Expr>> lets_, kept_;  ///< inside the loop; read before it
+};
+
 /// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector, and
 /// neighbouring elements that are written one after the other are written as a word.
 ///

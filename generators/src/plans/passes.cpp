@@ -21,9 +21,9 @@ constexpr assumption assumptions[] = {
     {"multiply_bytes", "16 bits hold every sum of two products of bytes"},
     {"private_state", "a thread reads only what it wrote itself"},
     {"fragment_registers", "a thread reads only what it wrote itself, and calls name the state before a block"},
-    {"stores_under_one_condition",
-     "one condition of a block guards all stores of masked scores, and one all of scaled sums"},
+    {"stores_under_one_condition", "one condition guards all stores of masked scores, one all of rescaled sums"},
     {"words_of_rows", "rows begin at multiples of 16 bytes"},
+    {"loads_before_loop", "what is read of inputs lies there whether or not a block is visited"},
     {"copies_ahead", "keys and values have buffers of their own in shared memory"},
     {"last_queries_first", "blocks of queries are independent"},
     {"marked_tasks", "a task's marks are in its own rows of the first output, which it writes after a barrier"},
@@ -85,6 +85,7 @@ private:
             add("skip_blocks_on_gpu", "state.blocks");
             add("stores_under_one_condition", "scores, added");
             add("words_of_rows", "q, k, v, outputs");
+            add("loads_before_loop", "state.blocks");
             add("copies_ahead", "key_rows, value_rows");
             if (request_.facts->hides == masking::some) add("last_queries_first", "outputs");
             if (!body.again) return add("halves_as_words", "");

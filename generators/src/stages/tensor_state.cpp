@@ -11,10 +11,6 @@ using namespace Halide;
 
 namespace {
 
-/// What weights are relative to is the running maximum only up to 2^8: sums have to be scaled only where scores grew by
-/// more. Weights of 256 are as exact as weights of 1, and far from the largest f16.
-constexpr float most_growth = 8.0f;
-
 /// An instruction that LLVM knows, or that stands in the text for a call (ptx/instructions.cpp): what it makes follows
 /// from its operands alone.
 Expr made_by(const Type& type, const std::string& name, const std::vector<Expr>& operands) {
@@ -44,7 +40,6 @@ tensor_state::tensor_state(const kernel_frame& frame)
       f_(frame),
       tiles_(frame.schedule_as<gpu_tensor_prefill>().tiles) {
     masks_apart = parts.may_be_whole && !scores_at.masked_by_product;
-    reference_lags = !f_.core.maximum;
     sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum;
     define_rows();
     define_scores();
@@ -149,10 +144,12 @@ void tensor_state::define_weights() {
     of_thread(of_row) = lowest;
     of_thread(of_row) = larger(of_thread(of_row), scores(fragment(rh * 2 + rk.x, rk.y)));
     of_pair(of_row) = larger(of_thread(of_row), of_neighbour(of_thread(of_row), 1));
-    const Expr of_block = larger(of_pair(of_row), of_neighbour(of_pair(of_row), 2)), prior = before(maximum_at(), rh);
-    highest(of_row) =
-        reference_lags ? select((of_block - prior) * binary > most_growth, of_block, prior) : larger(of_block, prior);
-    keep(of_row) = exp2_of((prior - highest(of_row)) * binary);
+    seen(of_row) = larger(larger(of_pair(of_row), of_neighbour(of_pair(of_row), 2)), before(maximum_at(), rh));
+    shrunk(of_row) = exp2_of((before(maximum_at(), rh) - seen(of_row)) * binary);
+    // Where the maximum itself is asked for, no slack.
+    const Expr grew = shrunk(of_row) < (f_.core.maximum || f_.core.saved_rows > 0 ? 1.0f : 1 / largest_weight);
+    highest(of_row) = select(grew, seen(of_row), before(maximum_at(), rh));
+    keep(of_row) = select(grew, shrunk(of_row), 1.0f);
     offset(of_row) = -highest(of_row) * binary;
     weights(pair) = exp2_of(fused(scores(pair), binary, offset(row(r / 2))));
     Func factors = weights;
@@ -176,20 +173,15 @@ void tensor_state::define_sums() {
         return a;
     };
     const int steps = f_.cut.key_block / 16;
-    const Expr prior = before(nt * 2 + r % 2, r / 2);
-    added(r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = reference_lags ? prior : prior * keep(row(r / 2));
-    if (reference_lags) {
-        // One branch a block over all of a thread's sums.
-        grown = RDom(0, 1, "grown");
-        const auto factor = [&](const Expr& half, const Expr& tile) {
-            return keep(half, gi, ti, tile, w, f_.kb + grown, f_.qt, f_.h, f_.b);
-        };
-        Expr any = Internal::const_false();
-        for (int tile = 0; tile < tiles_; ++tile)
-            for (int half = 0; half < 2; ++half) any = any || factor(half, tile) != 1.0f;
-        grown.where(any);
-        added(r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) *= factor(r / 2, mt);
-    }
+    const std::vector<Var> sum{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+    Expr least = 1.0f;
+    for (int tile = 0; tile < tiles_; ++tile)
+        for (int half = 0; half < 2; ++half) least = min(least, keep(half, gi, ti, tile, w, f_.kb, f_.qt, f_.h, f_.b));
+    grown(gi, ti, w, f_.kb, f_.qt, f_.h, f_.b) = least;
+    added(sum) = before(nt * 2 + r % 2, r / 2);
+    rescaled = RDom(0, 1, "rescaled");
+    rescaled.where(grown(gi, ti, w, f_.kb + rescaled, f_.qt, f_.h, f_.b) < 1.0f);
+    added(sum) = added(sum) * keep(r / 2, gi, ti, mt, w, f_.kb + rescaled, f_.qt, f_.h, f_.b);
     keys = RDom(0, steps, "keys_of_step");
     std::vector<Expr> b, tile{nt};
     for (int n = 0; n < 2; ++n) b.push_back(value_words(nt % 2 * 2 + n, nt / 2, keys, gi, ti, f_.kb, f_.h, f_.b));
@@ -229,7 +221,8 @@ void tensor_state::define_state() {
     Expr before_loop = scores_at.of_query(query_of(rh));
     if (queries_in_memory)
         before_loop = before_loop + reinterpret<float>(query_words(0, 0, gi, ti, mt, w, f_.qt, f_.h, f_.b));
-    next.push_back(sum + select(sum > std::numeric_limits<float>::max(), before_loop, 0.0f));
+    const Expr unlikely = rh == 0 && mt == 0 && sum > std::numeric_limits<float>::max();
+    next.push_back(sum + select(unlikely, before_loop, 0.0f));
     next.push_back(here(highest, {rh}));
     state(kept) = Tuple(next);
     const FuncRef at = state(kept);

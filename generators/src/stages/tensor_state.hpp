@@ -15,7 +15,8 @@ namespace attune::generators::inline stages {
 /// axes, so that a pair has a place and formulas and masks remain expressions over it: a thread has two rows (rh) of
 /// each of a warp's tiles of queries (mt), and in each tile of keys or value depths (nt) two columns of both.
 ///
-/// Weights are relative to the running maximum, which is no less than `least_maximum`: lower scores count as masked.
+/// Weights are relative to a reference, which is no less than `least_maximum`: lower scores count as masked. It is the
+/// running maximum, or somewhat below.
 /// They are rounded to the values' elements. Where nothing else asks for their sum, they are added up as they were
 /// rounded, by a product with ones; a log-sum-exp is that of the weights before.
 class tensor_state : public row_state {
@@ -36,6 +37,8 @@ public:
 
     /// A power of two, so that what a masked pair is multiplied by is exact.
     static constexpr float least_maximum = -0x1p96f;
+    /// A reference stays where it is, and no sum is rescaled, until a weight relative to it would be larger.
+    static constexpr float largest_weight = 0x1p8f;
 
     // What there is to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile of
     // queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
@@ -43,7 +46,6 @@ public:
     const int accumulators;        ///< of a row in a thread
     const bool queries_in_memory;  ///< shared by no threads, but too many for registers
     bool masks_apart{};            ///< a block that is not known to be full is masked once its scores are made
-    bool reference_lags{};         ///< weights are relative to a maximum that only grows by much
     bool sums_by_products{};       ///< else a thread adds up its own columns
     score_tile scores_at;
     subblocks parts;
@@ -56,14 +58,16 @@ public:
     Halide::Func products{"products"}, scores{"scores"}, weights{"weights"};
     Halide::Func weighing{"weighing"};  ///< undefined where the weights themselves weigh
     Halide::Func packed{"packed"};      ///< (register, step of 16 keys, gi, ti, tile, warp, key block, ...)
-    Halide::Func of_thread{"of_thread"}, of_pair{"of_pair"}, highest{"highest"}, keep{"keep"}, offset{"offset"};
+    Halide::Func of_thread{"of_thread"}, of_pair{"of_pair"}, seen{"seen"}, shrunk{"shrunk"}, highest{"highest"},
+        keep{"keep"}, offset{"offset"};
+    Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 where sums of the thread are rescaled
     Halide::Func sums{"sums"}, added{"added"};
     Halide::Func state{"state"};  ///< a tuple: accumulators, the sum, the maximum
     Halide::Func left{"left"};    ///< the maximum, the sum
     /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
     /// be as it is.
     Halide::Func spoilt;
-    Halide::RDom channels, rk, masked, grown, keys, summed_keys, blocks;
+    Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
     Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
         word{"word"};
 
