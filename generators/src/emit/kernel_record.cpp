@@ -82,7 +82,8 @@ attune::kernel kernel_record(const listed_kernel& made) {
                      .parts = bytes.sums.parts,
                      .blocks_of_part = bytes.sums.parts != 0 ? fewest_blocks_of_part : 0},
             .cpus = nullptr,
-            .row_alignment = uses_tensor_cores(cut) ? tensor_row_alignment : 0};
+            .row_alignment = uses_tensor_cores(cut) ? tensor_row_alignment : 0,
+            .capability = target->capability};
 }
 
 }  // namespace attune::generators::inline emit

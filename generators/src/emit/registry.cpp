@@ -22,8 +22,8 @@ std::string kernel_row(const listed_kernel& made) {
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
                  key_splits, visible_keys, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair,
-                 sums, cpus, row_alignment] = row;
-    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
+                 sums, cpus, row_alignment, capability] = row;
+    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->called());
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
     say("query", element(query)), say("key", element(key));
@@ -46,6 +46,7 @@ std::string kernel_row(const listed_kernel& made) {
     say("depths_of_pair", depths_of_pair);
     if (sums.parts != 0) say("sums", sums_of(sums));
     if (row_alignment != 0) say("row_alignment", row_alignment);
+    if (capability != 0) say("capability", capability);
     if (!made.cpus.empty()) say("cpus", fmt::format("\"{}\"", made.cpus));
     for (std::size_t at; (at = text.find(",\n    , ")) != text.npos;) text.replace(at, 8, ",\n     ");
     return text + "},\n";

@@ -33,8 +33,10 @@ private:
     void schedule_fragments(const LoopLevel& thread);
     void one_a_thread(Func f, const Var& i, int extent);
     void copied(Func& rows, int words, const LoopLevel& block);
+    void copied_in_parts(Func& rows, int words, const LoopLevel& block);
     Func& of_task(Func& f, const LoopLevel& task);
     Stage of_threads(Stage stage);
+    void in_table(Func& f, const Var& i);
     Func& in_registers(Func& f, const LoopLevel& thread);
 
     const kernel_frame& f_;
@@ -62,6 +64,14 @@ Func& tensor_loops::of_task(Func& f, const LoopLevel& task) {
         .bound_extent(s.w, cut_.warps)
         .bound_extent(s.mt, cut_.tiles)
         .bound_extent(f_.qt, 1);
+}
+
+/// In shared memory, beside rows that warpgroups read: those begin at multiples of 1024 bytes, as long as all else
+/// does.
+void tensor_loops::in_table(Func& f, const Var& i) {
+    constexpr int rows_begin_at = 1024;
+    f.store_in(MemoryType::GPUShared);
+    if (state_.of_warpgroups) f.align_storage(i, rows_begin_at);
 }
 
 Stage tensor_loops::of_threads(Stage stage) {
@@ -95,6 +105,29 @@ void tensor_loops::copied(Func& rows, int words, const LoopLevel& block) {
         .gpu_threads(lane, state_.w);
 }
 
+/// The same where warpgroups read them: pieces of 16 bytes lie at their number xor the row's, so that no room is needed
+/// behind a row.
+void tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block) {
+    const Var some("some");
+    const Var &word = state_.word, &piece = state_.piece, &part = state_.part;
+    constexpr int pieces = 8;  // of a row's part
+    rows.compute_at(block)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(word, words_of_load)
+        .bound_extent(piece, pieces)
+        .bound_extent(f_.ki, cut_.key_block)
+        .bound_extent(part, words / (pieces * words_of_load))
+        .bound_extent(f_.kb, 1);
+    rows.fuse(piece, f_.ki, rest)
+        .fuse(rest, part, rest)
+        .split(rest, some, rest, warp * cut_.warps, TailStrategy::GuardWithIf)
+        .split(rest, state_.w, lane, warp)
+        .reorder(word, some, lane, state_.w)
+        .vectorize(word)
+        .unroll(some)
+        .gpu_threads(lane, state_.w);
+}
+
 void tensor_loops::schedule(epilogue& rows) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
@@ -116,7 +149,8 @@ void tensor_loops::schedule(epilogue& rows) {
         .unroll(s.mt);
     const LoopLevel task(outputs, qo);
     for (Func row : rows.of_rows()) {
-        row.compute_at(task).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared);
+        row.compute_at(task).bound_extent(f_.qt, 1);
+        in_table(row, f_.qi);
         one_a_thread(row, f_.qi, cut_.query_block());
     }
     schedule_state(task);
@@ -149,9 +183,8 @@ void tensor_loops::schedule_state(const LoopLevel& task) {
         .unroll(s.mt)
         .never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     of_threads(update);
-    s.parts.visits_of_block.compute_at(LoopLevel(s.state, decided))
-        .store_in(MemoryType::GPUShared)
-        .bound_extent(f_.qt, 1);
+    s.parts.visits_of_block.compute_at(LoopLevel(s.state, decided)).bound_extent(f_.qt, 1);
+    in_table(s.parts.visits_of_block, f_.kb);
     one_a_thread(s.parts.visits_of_block, f_.kb, decided_at_once);
     schedule_queries(task);
     schedule_keys(LoopLevel(s.state, visited));
@@ -162,7 +195,8 @@ void tensor_loops::schedule_queries(const LoopLevel& task) {
     // Schedule
     tensor_state& s = state_;
     for (Func& kept : s.scores_at.hoisted_of_queries) {
-        kept.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1);
+        kept.compute_at(task).bound_extent(f_.qt, 1);
+        in_table(kept, f_.qi);
         one_a_thread(kept, f_.qi, cut_.query_block());
     }
     of_task(s.query_words, task).reorder(s.r, s.ks, s.mt, s.ti, s.gi, s.w).unroll(s.r).unroll(s.ks).unroll(s.mt);
@@ -186,11 +220,13 @@ void tensor_loops::schedule_queries(const LoopLevel& task) {
 void tensor_loops::schedule_keys(const LoopLevel& block) {
     // Schedule
     for (Func& kept : state_.scores_at.hoisted_of_keys) {
-        kept.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1);
+        kept.compute_at(block).bound_extent(f_.kb, 1);
+        in_table(kept, f_.ki);
         one_a_thread(kept, f_.ki, cut_.key_block);
     }
-    copied(state_.key_rows, f_.depth() / 2, block);
-    copied(state_.value_rows, f_.value_depth() / 2, block);
+    for (const auto& [rows, channels] :
+         {std::pair(&state_.key_rows, f_.depth()), std::pair(&state_.value_rows, f_.value_depth())})
+        state_.of_warpgroups ? copied_in_parts(*rows, channels / 2, block) : copied(*rows, channels / 2, block);
 }
 
 void tensor_loops::schedule_fragments(const LoopLevel& thread) {
@@ -202,13 +238,15 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
         f.compute_at(of, step).bound_extent(f_.kb, 1).unroll(s.i).unroll(s.j).unroll(s.ks);
     };
     fragments(s.products);
-    s.products.update().reorder(s.mt, s.nt, s.channels.x).unroll(s.mt).unroll(s.nt).unroll(s.channels.x);
-    words(s.key_words, s.products, s.channels.x);
+    if (!s.of_warpgroups) {
+        s.products.update().reorder(s.mt, s.nt, s.channels.x).unroll(s.mt).unroll(s.nt).unroll(s.channels.x);
+        words(s.key_words, s.products, s.channels.x);
+    }
     fragments(s.scores);
     if (s.masks_apart)
         s.scores.update().reorder(s.r, s.nt, s.mt, s.masked.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.masked.x);
     for (Func* each : {&s.of_thread, &s.of_pair, &s.seen, &s.shrunk, &s.highest, &s.keep, &s.offset}) of_rows(*each);
-    s.grown.compute_at(thread).bound_extent(f_.kb, 1).bound_extent(f_.qt, 1);
+    if (!s.of_warpgroups) s.grown.compute_at(thread).bound_extent(f_.kb, 1).bound_extent(f_.qt, 1);
     s.of_thread.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
     fragments(s.weights);
     if (s.weighing.defined()) fragments(s.weighing);
@@ -221,12 +259,11 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
         s.sums.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
     }
     fragments(s.added);
-    s.added.update()
-        .reorder(s.r, s.nt, s.mt, s.rescaled.x)
-        .unroll(s.r)
-        .unroll(s.nt)
-        .unroll(s.mt)
-        .unroll(s.rescaled.x);
+    if (s.of_warpgroups) {
+        fragments(s.before_added);
+        return;
+    }
+    s.added.update().reorder(s.r, s.nt, s.mt, s.rescaled.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.rescaled.x);
     s.added.update(1).reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
     words(s.value_words, s.added, s.keys.x);
 }
@@ -252,8 +289,10 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     attention.add_custom_lowering_pass(new stores_under_one_condition({state->scores.name(), state->added.name()}));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
     attention.add_custom_lowering_pass(new loads_before_loop(visited));
-    attention.add_custom_lowering_pass(
-        new copies_ahead(visited, {state->key_rows.name(), state->value_rows.name(), state->added.name()}));
+    attention.add_custom_lowering_pass(new copies_ahead(visited, {.keys = state->key_rows.name(),
+                                                                  .values = state->value_rows.name(),
+                                                                  .sums = state->added.name(),
+                                                                  .read_by_products = state->of_warpgroups}));
     if (f.request.facts->hides == masking::some)
         attention.add_custom_lowering_pass(new last_queries_first(stage_loop(outputs, f.q, -1).part("qo")));
     if (again) again->apply(all.rows, cut.rows_of_tile * cut.tiles, attention);

@@ -153,6 +153,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 const std::string no_tensor_cores = no_tensor_cores_because(request);
                 if (prefill && no_tensor_cores.empty())
                     add(default_gpu_tensor_prefill(request), std::numeric_limits<int>::max(), "tensor_");
+                if (isa.warpgroups) continue;  // all else is made for other targets
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
                 if (prefill && isa.name == "cuda")
                     all.back().schedule_from +=

@@ -25,9 +25,13 @@ struct level {
     integer_products integers{};  ///< that decode multiplies codes by
     bool widens_bytes{};          ///< loads bytes as integers of 32 bits, a vector of them by one instruction
     bool is_gpu{};                ///< threads are what lanes are elsewhere
+    int capability{};             ///< of GPUs: the one compute capability that runs it, ten times; 0: any
+    bool warpgroups{};            ///< four warps make products together (wgmma); it has kernels for nothing else
 
     /// Whether it is for products of bf16: beside x86-64-v4 it has no other kernels.
     bool is_for_bf16() const { return bf16_dot || bf16_tiles; }
+    /// What a call names: kernels for one capability are chosen among those for all cards.
+    std::string_view called() const { return capability != 0 ? name.substr(0, name.find('-')) : name; }
 };
 
 /// Every level, most demanding first.

@@ -89,6 +89,7 @@ struct gpu_tensor_prefill {
     int key_block{};  ///< keys a visit, the grain in which blocks are skipped; a multiple of 16
 
     static constexpr int rows_of_tile = 16, keys_of_tile = 8, channels_of_step = 16;
+    static constexpr int warps_of_group = 4;  ///< that make a product together, where a target has warpgroups
     int query_block() const { return rows_of_tile * tiles * warps; }
     bool operator==(const gpu_tensor_prefill&) const = default;
 };

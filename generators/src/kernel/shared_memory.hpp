@@ -12,7 +12,7 @@ namespace attune::generators::inline kernel {
 constexpr int most_shared_memory(std::string_view device) {
     return (device == "cuda" ? 99 : device == "vulkan" ? 32 : 48) << 10;
 }
-inline int most_shared_memory(const level& target) { return most_shared_memory(target.name); }
+inline int most_shared_memory(const level& target) { return most_shared_memory(target.called()); }
 
 /// A kernel that needs more shared memory than there is.
 struct no_room : std::runtime_error {

@@ -34,7 +34,7 @@ std::string no_tensor_cores_because(const kernel_request& request) {
     const element_type query = request.types.query;
     const auto [depth, value_depth] = request.depths;
     constexpr int step = gpu_tensor_prefill::channels_of_step, widest = 256;
-    if (request.target->name != "cuda") return fmt::format("the target is {}", request.target->name);
+    if (request.target->called() != "cuda") return fmt::format("the target is {}", request.target->name);
     if (std::string formula = missing_of_formula(request); !formula.empty()) return formula;
     const auto is_of_queries = [&](int tensor) {
         const int input = input_of_rows(request.graph(), tensor);
@@ -46,12 +46,17 @@ std::string no_tensor_cores_because(const kernel_request& request) {
         return "q, k and v are not all bf16 or all f16";
     if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
         return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);
+    const auto fills_rows = [](int channels) { return channels == 64 || channels == 128; };
+    if (request.target->warpgroups && (!fills_rows(depth) || !fills_rows(value_depth)))
+        return fmt::format("the depths, {}x{}, are not 64 or 128, of which warpgroups make products", depth,
+                           value_depth);
     return {};
 }
 
 bool marks_tasks(const kernel_request& request) { return !request.finite; }
 
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
+    if (request.target->warpgroups) return {.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};
     const int widest = std::max(request.depths.depth, request.depths.value_depth);
     // Two tiles a warp halve what is read of shared memory for each product, as long as their sums fit registers.
     // Weights that are added up one by one, and not by a product with ones, take some more.

@@ -13,13 +13,18 @@ Stmt asked(const std::string& name, const std::vector<Expr>& operands = {}) {
     return Evaluate::make(Call::make(Int(32), name, operands, Call::Extern));
 }
 Stmt commit() { return asked("attune_async_commit"); }
-Stmt wait() { return asked("attune_async_wait", {0}); }
 Stmt barrier() {
     constexpr int of_shared_memory = 2;
     return Evaluate::make(Call::make(Int(32), Call::gpu_thread_barrier, {of_shared_memory}, Call::Intrinsic));
 }
 
 }  // namespace
+
+/// For what this thread has copied.
+Stmt copies_ahead::wait() const {
+    const Stmt all = asked("attune_async_wait", {0});
+    return of_.read_by_products ? Block::make(all, asked("attune_fence_of_products")) : all;
+}
 
 Stmt copies_ahead::visit(const For* loop) {
     if (loop->name.find(".thread_id_x") != std::string::npos) lane_ = loop->name;

@@ -29,6 +29,7 @@ public:
     /// Names of functions.
     struct stages {
         std::string keys, values, sums;
+        bool read_by_products = false;  ///< of warpgroups, from where they lie
     };
     copies_ahead(stage_loop loop, stages of) : loop_(std::move(loop)), of_(std::move(of)) {}
 
@@ -41,6 +42,7 @@ protected:
 
 private:
     Halide::Internal::Stmt copies_of_first(const Halide::Expr& bits, const Halide::Expr& from) const;
+    Halide::Internal::Stmt wait() const;
 
     const stage_loop loop_;
     const stages of_;

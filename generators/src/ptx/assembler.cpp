@@ -99,7 +99,9 @@ std::string assembler::image_of(const std::string& module) const {
     std::vector<std::string> whole = {fatbinary_.string(), "-64", "--create=" + image.string(), "--compress-all"};
     // LZ4, which every driver knows: newer ways of compression need newer drivers.
     if (has_modes_) whole.emplace_back("--compress-mode=speed");
+    const std::string target = target_of(module);
     for (const std::string& each : architectures_) {
+        if (target.ends_with("a") && each != "sm_" + target) continue;  // runs there alone
         const fs::path code = scratch.path() / (each + ".cubin");
         const program_end end =
             run_program({ptxas_.string(), "-arch=" + each, text.string(), "-o", code.string()}, scratch);
@@ -108,7 +110,7 @@ std::string assembler::image_of(const std::string& module) const {
                                      errors_in(end.said, text) + "\"");
         whole.push_back("--image3=kind=elf,sm=" + each.substr(3) + ",file=" + code.string());
     }
-    whole.push_back("--image3=kind=ptx,sm=" + target_of(module) + ",file=" + text.string());
+    whole.push_back("--image3=kind=ptx,sm=" + target + ",file=" + text.string());
     const program_end end = run_program(whole, scratch);
     if (end.status != 0) throw std::runtime_error("expected an image of fatbinary, got \"" + end.said + "\"");
     return bytes_of(image);

@@ -43,9 +43,21 @@ bool moves_16_bytes(const statement& s) {
             s.operation.find(".v2.u64") != std::string::npos || s.operation.find(".v4.u32") != std::string::npos);
 }
 
-void replace_all(std::string& text, const std::string& sign, const std::string& by) {
-    for (std::size_t at = 0; (at = text.find(sign, at)) != text.npos; at += by.size())
-        text.replace(at, sign.size(), by);
+/// A text in which `%n` is the result n, `$n` the operand n.
+std::string filled(std::string_view text, const names& results, const names& operands) {
+    std::string all;
+    for (std::size_t at = 0; at < text.size();) {
+        if (text[at] != '%' && text[at] != '$') {
+            all += text[at++];
+            continue;
+        }
+        const names& from = text[at] == '%' ? results : operands;
+        std::size_t n = 0;
+        for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at)
+            n = 10 * n + static_cast<std::size_t>(text[at] - '0');
+        all += from.at(n);
+    }
+    return all;
 }
 
 }  // namespace
@@ -111,28 +123,58 @@ body::body(const std::vector<std::string>& lines) {
 }
 
 void body::add(call made) {
-    const auto [name, which] = without_number(made.name);
+    auto [name, which] = without_number(made.name);
     const instruction* const of = instruction_named(name);
     if (!of) throw std::runtime_error("expected a name that stands for an instruction, got " + made.name);
+    if (of->of_warpgroup) which = take_number(made);
     if (static_cast<int>(made.operands.size()) != of->operands ||
         which >= static_cast<std::size_t>(std::max(of->results, 1)))
         throw std::runtime_error("expected a call of " + made.name + " with the operands of its instruction, got " +
                                  std::to_string(made.operands.size()) + " operands");
-    if (of->takes_address) take_address(made);
+    if (of->address >= 0) take_address(made, *of);
     if (of->results > 1 && merge(made, *of, which)) return;
     step one{.made = of, .results = names(static_cast<std::size_t>(of->results)), .operands = made.operands};
     if (of->results > 0) one.results[which] = made.result;
     steps_.push_back(std::move(one));
 }
 
+/// The first operand, which is the number of a call's result.
+std::size_t body::take_number(call& made) {
+    if (made.operands.empty() || made.operands[0].find_first_not_of("0123456789") != std::string::npos)
+        throw std::runtime_error("expected the number of a result in a call of " + made.name + ", got " +
+                                 (made.operands.empty() ? "nothing" : made.operands[0]));
+    const auto number = static_cast<std::size_t>(std::stoul(made.operands[0]));
+    made.operands.erase(made.operands.begin());
+    return number;
+}
+
+/// A number of bytes, where rows begin that a warpgroup reads.
+std::string body::constant_of(const std::string& address) const {
+    constexpr long long multiple = 1024;
+    const std::size_t plus = std::min(address.find('+'), address.size());
+    std::string base = address.substr(0, plus);
+    for (std::size_t at = steps_.size(); at-- > 0 && base.starts_with("%");)
+        if (mentions(steps_[at].written(), base))
+            base = steps_[at].is("mov.b") ? trimmed(steps_[at].line->code.substr(steps_[at].line->code.find(',') + 1))
+                                          : "?";
+    if (std::isdigit(static_cast<unsigned char>(base.front()))) {
+        const long long at = std::stoll(base) + (plus < address.size() ? std::stoll(address.substr(plus + 1)) : 0);
+        if (at % multiple == 0) return std::to_string(at);
+    }
+    throw std::runtime_error("expected rows for products of warpgroups from a constant multiple of 1024 bytes on, got "
+                             "them from " + address + " on");
+}
+
 /// Puts the address of a word in the place of the word, which the block has loaded before.
-void body::take_address(call& made) const {
+void body::take_address(call& made, const instruction& of) const {
+    const auto operand = static_cast<std::size_t>(of.address);
     for (std::size_t at = steps_.size(); at-- > block_;) {
         const step& earlier = steps_[at];
         if (earlier.is("st.shared") || earlier.is("bar.")) break;
-        if (!mentions(earlier.written(), made.operands[0])) continue;
+        if (!mentions(earlier.written(), made.operands[operand])) continue;
         if (!earlier.is("ld.shared.")) break;
-        made.operands[0] = earlier.line->address();
+        made.operands[operand] = earlier.line->address();
+        if (of.of_warpgroup) made.operands[operand] = constant_of(made.operands[operand]);
         return;
     }
     throw std::runtime_error("expected a load of shared memory before " + made.name +
@@ -150,7 +192,7 @@ bool body::merge(const call& made, const instruction& of, std::size_t which) {
             earlier.results[which] = made.result;
             return true;
         }
-        if (of.takes_address && (earlier.is("st.shared") || earlier.is("bar."))) return false;
+        if (of.address >= 0 && (earlier.is("st.shared") || earlier.is("bar."))) return false;
         if (mentions(earlier.written(), made.result) || mentions(earlier.read(), made.result)) return false;
     }
     return false;
@@ -205,20 +247,17 @@ std::string body::text() const {
             continue;
         }
         declares = false;
-        std::string made(each.made->text);
-        replace_all(made, "%", "\1");
-        for (std::size_t i = each.operands.size(); i-- > 0;) {
-            std::string operand = each.operands[i];
-            if (!operand.starts_with("%") && each.made->results > 0 && !each.made->takes_address) {  // a constant
-                const std::string held = temporary();
-                rest += "\tmov.b32 \t" + held + ", " + operand + ";\n";
-                operand = held;
-            }
-            replace_all(made, "$" + std::to_string(i), operand);
+        names operands = each.operands, results = each.results;
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            if (operands[i].starts_with("%") || each.made->results == 0 || each.made->address == static_cast<int>(i))
+                continue;
+            const std::string held = temporary();  // of a constant
+            rest += "\tmov.b32 \t" + held + ", " + operands[i] + ";\n";
+            operands[i] = held;
         }
-        for (std::size_t i = 0; i < each.results.size(); ++i)
-            replace_all(made, "\1" + std::to_string(i), each.results[i].empty() ? temporary() : each.results[i]);
-        rest += "\t" + made + "\n";
+        for (std::string& result : results)
+            if (result.empty()) result = temporary();
+        rest += "\t" + filled(each.made->text, results, operands) + "\n";
     }
     if (temporaries > 0) declarations += "\t.reg .b32 \t%attune<" + std::to_string(temporaries) + ">;\n";
     return declarations + rest;

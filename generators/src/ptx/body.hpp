@@ -50,7 +50,9 @@ private:
     };
     static call call_at(const std::vector<std::string>& lines, std::size_t& at);
     void add(call made);
-    void take_address(call& made) const;
+    static std::size_t take_number(call& made);
+    void take_address(call& made, const instruction& of) const;
+    std::string constant_of(const std::string& address) const;
     bool merge(const call& made, const instruction& of, std::size_t which);
 
     std::vector<step> steps_;

@@ -94,6 +94,8 @@ void control_flow::find_dominators() {
 class divergence {
 public:
     explicit divergence(const std::vector<step>& steps) : steps_(steps), flow_(steps) {
+        const auto is_of_warpgroup = [](const step& each) { return each.made && each.made->of_warpgroup; };
+        if (std::ranges::any_of(steps, is_of_warpgroup)) differing_.insert("%tid.y");
         while (std::exchange(changed_, false))
             for (std::size_t n = 0; n < flow_.end(); ++n) look_at(n);
     }

@@ -1,5 +1,7 @@
 #include "ptx/instructions.hpp"
 
+#include "ptx/warpgroup.hpp"
+
 #include <algorithm>
 
 namespace attune::generators::inline ptx {
@@ -15,14 +17,16 @@ constexpr instruction table[] = {
     {"attune_mma_m16n8k16_bf16", 4, 10, true, ATTUNE_MMA("bf16")},
     {"attune_mma_m16n8k16_f16", 4, 10, true, ATTUNE_MMA("f16")},
     // Four matrices of 8 x 8 elements of 16 bits, whose rows lie where the threads say, eight threads a matrix.
-    {"attune_ldmatrix_x4", 4, 1, true, "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [$0];", true},
+    {"attune_ldmatrix_x4", 4, 1, true, "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [$0];", 0},
     {"attune_ldmatrix_x4_trans", 4, 1, true, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [$0];",
-     true},
+     0},
     // The first number in the lower half of the word.
     {"attune_pack_bf16", 1, 2, false, "cvt.rn.bf16x2.f32 %0, $1, $0;"},
     {"attune_pack_f16", 1, 2, false, "cvt.rn.f16x2.f32 %0, $1, $0;"},
     {commit_copies, 0, 0, false, "cp.async.commit_group;"},
     {"attune_async_wait", 0, 1, false, "cp.async.wait_group $0;"},
+    // What this thread wrote to shared memory is seen by products of warpgroups behind the next barrier.
+    {"attune_fence_of_products", 0, 0, false, "fence.proxy.async.shared::cta;"},
 };
 #undef ATTUNE_MMA
 
@@ -30,7 +34,7 @@ constexpr instruction table[] = {
 
 const instruction* instruction_named(std::string_view name) {
     const auto* const found = std::ranges::find(table, name, &instruction::name);
-    return found == std::end(table) ? nullptr : found;
+    return found == std::end(table) ? product_of_warpgroup(name) : found;
 }
 
 }  // namespace attune::generators::inline ptx

@@ -10,9 +10,12 @@ struct instruction {
     bool of_warp;  ///< all threads of a warp execute it together
     /// `%0`, `%1` are the results, `$0`, `$1` the operands.
     std::string_view text;
-    /// Whether its operand is an address of shared memory: the call is passed the word that lies there, and the load of
-    /// that word is what the address is taken from.
-    bool takes_address{};
+    /// Which of its operands is an address of shared memory: the call is passed the word that lies there, and the load
+    /// of that word is what the address is taken from.
+    int address = -1;
+    /// Four warps execute it together. Its results are too many for names: a call's first operand is the number of its
+    /// result, and `$0` is the one behind it. The address is a constant, a multiple of 1024.
+    bool of_warpgroup{};
 };
 
 /// The instruction of a name without its _d0; null where there is none.

@@ -34,14 +34,16 @@ Expr of_neighbour(const Expr& x, int lanes) {
 
 tensor_state::tensor_state(const kernel_frame& frame)
     : accumulators(frame.value_depth() / 4),
+      of_warpgroups(frame.request.target->warpgroups),
       queries_in_memory(frame.schedule_as<gpu_tensor_prefill>().tiles > 1),
       scores_at(frame, "", frame.keys().scores),
       parts(frame),
       f_(frame),
       tiles_(frame.schedule_as<gpu_tensor_prefill>().tiles) {
     masks_apart = parts.may_be_whole && !scores_at.masked_by_product;
-    sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum;
+    sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum && !of_warpgroups;
     define_rows();
+    define_matrices();
     define_scores();
     define_weights();
     define_sums();
@@ -87,14 +89,37 @@ void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::v
     sum(element(scatter(0, 1, 2, 3))) = gather(results[0], results[1], results[2], results[3]);
 }
 
-/// Queries as fragments, keys and values as rows, of which a warp loads four matrices of 8 x 8 at a time.
+/// All sums of a thread at once, of which an expression has the one of register r of tile nt. A are all steps' words.
+Expr tensor_state::of_warpgroup(const std::string& instruction, int columns, int steps, std::vector<Expr> a,
+                                const Func& rows, const std::vector<Expr>& sums) const {
+    std::vector<Expr> operands{nt * 4 + r};
+    operands.insert(operands.end(), a.begin(), a.end());
+    operands.push_back(rows(0, 0, 0, 0, f_.kb, f_.h, f_.b));
+    operands.insert(operands.end(), sums.begin(), sums.end());
+    return made_by_warp(
+        Float(32), by_element(instruction + "n" + std::to_string(columns) + "_s" + std::to_string(steps)), operands);
+}
+
+/// Queries as fragments, keys and values as rows.
 void tensor_state::define_rows() {
     // Algorithm
     query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) =
         first_word_of(f_.core.query, true, query_of(r % 2), ks * 8 + r / 2 * 4 + ti);
     query_reads(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) = query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b);
+    if (of_warpgroups) {
+        const Expr at = part * 32 + (piece ^ (f_.ki % 8)) * 4 + word;
+        key_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = first_word_of(f_.core.key, false, f_.ki, at);
+        value_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, at);
+        return;
+    }
     key_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.key, false, f_.ki, word);
     value_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, word);
+}
+
+/// Of rows in shared memory a warp loads four matrices of 8 x 8 at a time.
+void tensor_state::define_matrices() {
+    // Algorithm
+    if (of_warpgroups) return;  // their products read rows
     // A thread says where one row of 16 bytes lies: eight threads a matrix, two matrices for each of two tiles.
     const Expr matrix = gi / 2, row_of_matrix = gi % 2 * 4 + ti;
     const auto four = [&](const std::string& instruction, const Expr& first_word) {
@@ -113,12 +138,20 @@ void tensor_state::define_rows() {
 void tensor_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    channels = RDom(0, f_.depth() / 16, "channels");
+    const int steps = f_.depth() / 16;
+    channels = RDom(0, steps, "channels");
     std::vector<Expr> a, b;
     for (int n = 0; n < 4; ++n) a.push_back(query_reads(n, channels, gi, ti, mt, w, f_.qt, f_.h, f_.b));
-    for (int n = 0; n < 2; ++n) b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
-    products(pair) = 0.0f;
-    multiply(products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);
+    for (int n = 0; n < 2 && !of_warpgroups; ++n)
+        b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
+    if (of_warpgroups) {
+        std::vector<Expr> all;
+        for (int n = 0; n < 4 * steps; ++n) all.push_back(query_reads(n % 4, n / 4, gi, ti, mt, w, f_.qt, f_.h, f_.b));
+        products(pair) = of_warpgroup("wgmma_", f_.cut.key_block, steps, all, key_rows, {});
+    } else {
+        products(pair) = 0.0f;
+        multiply(products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);
+    }
 
     const auto at_pair = [&](const Expr& e) {
         return scores_at.at_fragment(e, query_of(r / 2), key_of(nt, r % 2), products(fragment(r, nt)));
@@ -173,20 +206,31 @@ void tensor_state::define_sums() {
         return a;
     };
     const int steps = f_.cut.key_block / 16;
-    const std::vector<Var> sum{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    Expr least = 1.0f;
-    for (int tile = 0; tile < tiles_; ++tile)
-        for (int half = 0; half < 2; ++half) least = min(least, keep(half, gi, ti, tile, w, f_.kb, f_.qt, f_.h, f_.b));
-    grown(gi, ti, w, f_.kb, f_.qt, f_.h, f_.b) = least;
-    added(sum) = before(nt * 2 + r % 2, r / 2);
-    rescaled = RDom(0, 1, "rescaled");
-    rescaled.where(grown(gi, ti, w, f_.kb + rescaled, f_.qt, f_.h, f_.b) < 1.0f);
-    added(sum) = added(sum) * keep(r / 2, gi, ti, mt, w, f_.kb + rescaled, f_.qt, f_.h, f_.b);
+    const std::vector<Var> fragments{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
+    const Expr prior = before(nt * 2 + r % 2, r / 2);
     keys = RDom(0, steps, "keys_of_step");
-    std::vector<Expr> b, tile{nt};
-    for (int n = 0; n < 2; ++n) b.push_back(value_words(nt % 2 * 2 + n, nt / 2, keys, gi, ti, f_.kb, f_.h, f_.b));
-    tile.insert(tile.end(), at.begin(), at.end());
-    multiply(added, tile, a_at(keys), b);
+    if (of_warpgroups) {
+        before_added = Func("before_added");
+        before_added(fragments) = prior * keep(row(r / 2));
+        std::vector<Expr> a, all;
+        for (int n = 0; n < 4 * steps; ++n) a.push_back(a_at(n / 4)[static_cast<std::size_t>(n % 4)]);
+        for (int n = 0; n < 2 * accumulators; ++n) all.push_back(before_added(fragment(n % 4, n / 4)));
+        added(fragments) = of_warpgroup("wgmma_add_", f_.value_depth(), steps, a, value_rows, all);
+    } else {
+        std::vector<Expr> b, tile{nt};
+        for (int n = 0; n < 2; ++n) b.push_back(value_words(nt % 2 * 2 + n, nt / 2, keys, gi, ti, f_.kb, f_.h, f_.b));
+        tile.insert(tile.end(), at.begin(), at.end());
+        Expr least = 1.0f;
+        for (int of = 0; of < tiles_; ++of)
+            for (int half = 0; half < 2; ++half)
+                least = min(least, keep(half, gi, ti, of, w, f_.kb, f_.qt, f_.h, f_.b));
+        grown(gi, ti, w, f_.kb, f_.qt, f_.h, f_.b) = least;
+        added(fragments) = prior;
+        rescaled = RDom(0, 1, "rescaled");
+        rescaled.where(grown(gi, ti, w, f_.kb + rescaled, f_.qt, f_.h, f_.b) < 1.0f);
+        added(fragments) = added(fragments) * keep(r / 2, gi, ti, mt, w, f_.kb + rescaled, f_.qt, f_.h, f_.b);
+        multiply(added, tile, a_at(keys), b);
+    }
     if (!sums_by_products) {  // of a thread's own columns
         const std::vector<Var> of_row{rh, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
         sums(of_row) = before(sum_at(), rh) * keep(of_row);

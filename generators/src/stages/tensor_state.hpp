@@ -44,6 +44,7 @@ public:
     // queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
     // the state without key blocks.
     const int accumulators;        ///< of a row in a thread
+    const bool of_warpgroups;      ///< make products together, else each warp its own
     const bool queries_in_memory;  ///< shared by no threads, but too many for registers
     bool masks_apart{};            ///< a block that is not known to be full is masked once its scores are made
     bool sums_by_products{};       ///< else a thread adds up its own columns
@@ -51,7 +52,9 @@ public:
     subblocks parts;
     Halide::Func query_words{"query_words"};  ///< (register, step of 16 channels, gi, ti, tile, warp, query block, ...)
     Halide::Func query_reads{"query_reads"};  ///< the same, read where they are multiplied
-    Halide::Func key_rows{"key_rows"}, value_rows{"value_rows"};  ///< (word, key in block, key block, head, batch)
+    /// (word, key in block, key block, head, batch); for warpgroups, whose products read them as they lie, (word in a
+    /// piece of 16 bytes, piece, key in block, part of 64 elements, key block, head, batch): ptx/warpgroup.hpp
+    Halide::Func key_rows{"key_rows"}, value_rows{"value_rows"};
     /// (of four, two tiles of keys, step of 16 channels, gi, ti, key block, ...) and (of four, two tiles of depths,
     /// step of 16 keys, gi, ti, key block, ...)
     Halide::Func key_words{"key_words"}, value_words{"value_words"};
@@ -62,6 +65,7 @@ public:
         keep{"keep"}, offset{"offset"};
     Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 where sums of the thread are rescaled
     Halide::Func sums{"sums"}, added{"added"};
+    Halide::Func before_added{"before_added"};  ///< by warpgroups, whose sums are all there at once; else undefined
     Halide::Func state{"state"};  ///< a tuple: accumulators, the sum, the maximum
     Halide::Func left{"left"};    ///< the maximum, the sum
     /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
@@ -69,10 +73,11 @@ public:
     Halide::Func spoilt;
     Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
     Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
-        word{"word"};
+        word{"word"}, piece{"piece"}, part{"part"};
 
 private:
     void define_rows();
+    void define_matrices();
     void define_scores();
     void define_weights();
     void define_sums();
@@ -91,6 +96,8 @@ private:
     std::vector<Halide::Expr> of_queries(const std::vector<Halide::Expr>& row, const Halide::Expr& lane) const;
     void multiply(Halide::Func& sum, const std::vector<Halide::Expr>& at, const std::vector<Halide::Expr>& a,
                   const std::vector<Halide::Expr>& b) const;
+    Halide::Expr of_warpgroup(const std::string& instruction, int columns, int steps, std::vector<Halide::Expr> a,
+                              const Halide::Func& rows, const std::vector<Halide::Expr>& sums) const;
     std::string by_element(const std::string& instruction) const;
 
     const kernel_frame& f_;

@@ -29,14 +29,14 @@ device_queue queue_of(const device_call& call) {
                          : opencl_queue(call.device, call.context, call.stream);
 }
 
-const char* missing(const char* target) {
+const char* missing(const char* target, int capability) {
     if (target == std::string_view("opencl")) {
         static const char* const lacks = opencl_lacks();
         return lacks;
     }
     if (target == std::string_view("cuda")) {
         static const char* const lacks = cuda_lacks();
-        return lacks;
+        return *lacks || capability == 0 ? lacks : cuda_cards_lack(capability);
     }
     if (target == std::string_view("vulkan")) return look_for_vulkan();
     return "a driver that attune knows";

@@ -37,6 +37,7 @@ cuda_functions find_cuda() {
     cuda_functions cuda{.library = open_driver("libcuda.so.1", "libcuda.so")};
     const auto find = [&](auto& function, const char* name) { look_up(cuda.library, function, name); };
     find(cuda.init, "cuInit"), find(cuda.count, "cuDeviceGetCount"), find(cuda.device, "cuDeviceGet");
+    find(cuda.attribute, "cuDeviceGetAttribute");
     find(cuda.current, "cuCtxGetCurrent"), find(cuda.device_of_current, "cuCtxGetDevice"),
         find(cuda.push, "cuCtxPushCurrent_v2"), find(cuda.pop, "cuCtxPopCurrent_v2");
     find(cuda.primary, "cuDevicePrimaryCtxRetain"), find(cuda.load_module, "cuModuleLoadData"),
@@ -48,8 +49,8 @@ cuda_functions find_cuda() {
 }
 
 bool complete(const cuda_functions& f) {
-    return f.init && f.count && f.device && f.current && f.device_of_current && f.push && f.pop && f.primary &&
-           f.load_module && f.set_attribute && f.launch && f.copy_in_order && f.wait && f.name_of_error &&
+    return f.init && f.count && f.device && f.attribute && f.current && f.device_of_current && f.push && f.pop &&
+           f.primary && f.load_module && f.set_attribute && f.launch && f.copy_in_order && f.wait && f.name_of_error &&
            f.text_of_error;
 }
 
@@ -160,6 +161,25 @@ const char* cuda_lacks() {
     int devices = 0;
     if (!complete(cuda) || cuda.init(0) != 0) return "a CUDA driver that starts";
     return cuda.count(&devices) == 0 && devices > 0 ? "" : "a CUDA device";
+}
+
+const char* cuda_cards_lack(int capability) {
+    constexpr int major = 75, minor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+    static const int common = [] {
+        const cuda_functions& cuda = cuda_driver();
+        int devices = 0, of_all = 0;
+        cuda.count(&devices);
+        for (int index = 0; index < devices; ++index) {
+            int device = 0, has[2]{};
+            cuda.device(&device, index);
+            cuda.attribute(&has[0], major, device), cuda.attribute(&has[1], minor, device);
+            const int its = 10 * has[0] + has[1];
+            of_all = index == 0 || its == of_all ? its : -1;
+        }
+        return of_all;
+    }();
+    if (common == capability) return "";
+    return capability == 90 ? "CUDA devices all of compute capability 9.0" : "CUDA devices all of one capability";
 }
 
 device_queue cuda_queue(int device, void* context, void* stream) {

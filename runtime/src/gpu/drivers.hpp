@@ -25,6 +25,7 @@ struct cuda_functions {
     driver_function<int(unsigned)> init{};
     driver_function<int(int*)> count{};
     driver_function<int(int*, int)> device{};
+    driver_function<int(int*, int, int)> attribute{};
     driver_function<int(void**)> current{};
     driver_function<int(int*)> device_of_current{};
     driver_function<int(void*)> push{};
@@ -42,6 +43,9 @@ struct cuda_functions {
 /// Looked up once.
 const cuda_functions& cuda_driver();
 const char* cuda_lacks();
+/// Where there are CUDA devices: that all of them have the compute capability, ten times, which kernels for one alone
+/// need.
+const char* cuda_cards_lack(int capability);
 /// The caller's context; else this thread's current one, as after any call of CUDA's runtime, if it belongs to the
 /// given device; else the device's primary one.
 device_queue cuda_queue(int device, void* context, void* stream);

@@ -36,14 +36,14 @@ std::string depths_of(const kernel_request& r) {
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
 }
 
-/// How far a number of queries is from those that a kernel serves, how many it serves, how little it asks of rows, and
-/// whether its schedule is everybody's: the least one is chosen.
-std::tuple<std::int64_t, std::int64_t, int, bool> distance(const kernel& k, std::int64_t queries) {
+/// How far a number of queries is from those that a kernel serves, how many it serves, how little it asks of rows and of
+/// cards, and whether its schedule is everybody's: the least one is chosen.
+std::tuple<std::int64_t, std::int64_t, int, int, bool> distance(const kernel& k, std::int64_t queries) {
     const std::int64_t from = k.from_queries, to = k.to_queries;
     return {queries < from ? from - queries
             : queries > to ? queries - to
                            : 0,
-            to - from, -k.row_alignment, k.cpus == nullptr};
+            to - from, -k.row_alignment, -k.capability, k.cpus == nullptr};
 }
 std::string served(const kernel& k) {
     const bool no_end = k.to_queries == std::numeric_limits<int>::max();
@@ -54,7 +54,9 @@ std::string served(const kernel& k) {
                " queries", k.cpus ? say(", with a schedule measured on ", k.cpus) : std::string(),
                k.row_alignment
                    ? say(", by tensor cores, which take rows that begin at multiples of ", k.row_alignment, " bytes")
-                   : std::string());
+                   : std::string(),
+               k.capability ? say(" and cards of compute capability ", k.capability / 10, ".", k.capability % 10)
+                            : std::string());
 }
 
 /// Whether something holds of a model of CPU on which a kernel's schedule was measured.
@@ -159,7 +161,7 @@ bool is_device(std::string_view target) { return target == "cuda" || target == "
 
 std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu) {
     if (!is_device(k.target)) return missing_for(k.target, cpu);
-    return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
+    return table.devices ? table.devices->missing(k.target, k.capability) : "attune::gpu in the program";
 }
 
 choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
@@ -184,7 +186,7 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
             result.chosen = &k;
     if (result.chosen) {
         const auto rank = rank_of(result.chosen->target);
-        const auto is_there = [&](const kernel& k) { return rank_of(k.target) == rank && asked_for(k); };
+        const auto is_there = [&](const kernel& k) { return rank_of(k.target) == rank && asked_for(k) && runs(k); };
         const std::string_view model = model_taken(table, cpu.model, is_there);
         const auto is_meant = [&](const kernel& k) { return k.cpus == nullptr || was_measured_on(k, model); };
         const auto is_better = [&](const kernel& k) {

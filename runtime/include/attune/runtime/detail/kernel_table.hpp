@@ -81,6 +81,8 @@ struct kernel {
     /// The bytes at a multiple of which all rows of q, k, v, pages and the outputs proper begin: an address on a
     /// device, and each stride. A call with others takes another kernel of the same target. 0: rows may begin anywhere.
     int row_alignment{};
+    /// The compute capability, ten times, of the cards that run it: 90, and no later one. 0: all that run its target.
+    int capability{};
 };
 
 /// What the generators found out about a graph, in words, for `explain`.
@@ -123,9 +125,9 @@ void invoke_together(std::span<const kernel_launch> launches, int threads, task_
 /// it.
 struct device_call;
 struct device_runtime {
-    /// What this machine lacks for kernels of a target, such as a driver or a device; empty if they run. Cheap after
-    /// the first call.
-    const char* (*missing)(const char* target);
+    /// What this machine lacks for kernels of a target, such as a driver or a device, or devices that all have the one
+    /// compute capability that a kernel is for (kernel::capability); empty if they run. Cheap after the first call.
+    const char* (*missing)(const char* target, int capability);
     /// An entry for `invoke`: calls the kernel that arguments[1], a device_call, says, with tensors on the device.
     /// Throws attune::error for a device, context, queue or buffer that the call cannot use, before anything is
     /// written.
