@@ -150,7 +150,7 @@ Func recurrent_chunk::multiply(const std::string& name, const Expr& terms, const
     sums(over) = 0.0f;
     sums(where) += terms;
     result(over) = sums(where);
-    products_.push_back({result, sums, along, over[0], over[1], width, height, over.size() > 2});
+    products_.push_back({result, sums, along, over[0], over[1], width, height, over.size() > 2, false});
     return result;
 }
 
@@ -265,18 +265,13 @@ void recurrent_chunk::define_written() {
             pair *= of_token(decay_from(token_of(n), t), decay_from(token_of(n), before));
             from_state *= of_token(decay_to(t), select(t == 0, 1.0f, decay_to(before)));
         }
-        system_.lower(n, m) = select(token_of(n) < t, factor * pair, 0.0f);
+        system_.lower(n, m) = factor * pair;
         stages_.push_back({system_.lower, n, rows});
         system_.written(e, m) = own - factor * from_state;
-        // Forward substitution, some rows of the other side at a time. Rows of the block that are not made yet count 0.
-        int block = std::min(8, rows);
-        while (rows % block != 0) --block;
-        RDom solved(0, rows / block, 0, rows, "solved");
-        solved.where(solved.x * block <= solved.y);
-        Expr sum = 0.0f;
-        for (int u = 0; u < block; ++u)
-            sum += system_.lower(solved.x * block + u, solved.y) * system_.written(e, solved.x * block + u);
-        system_.written(e, solved.y) -= sum;
+        // Forward substitution. A row adds those of earlier tokens alone, so that no later token's NaN reaches it.
+        RDom solved(0, rows, 0, rows, "solved");
+        solved.where(token_of(solved.x) < token_of(solved.y));
+        system_.written(e, solved.y) -= system_.lower(solved.x, solved.y) * system_.written(e, solved.x);
     }
     system_.faded(d, m) = size_.by_channel ? decay_.fading_keys(m, d, last) : system_.keys(d, m) * decay_from(t, last);
     stages_.push_back({system_.faded, d, size_.depth});
@@ -304,7 +299,8 @@ void recurrent_chunk::define_reader(reader& each) {
     const auto& [d, e, i, m, g] = std::tuple(x_.d, x_.e, x_.i, x_.m, x_.g);
     const int rows = size_.rows();
     RDom channel(0, size_.depth, "channel"), row_of_chunk(0, rows, "row_of_chunk");
-    const Expr before = max(i - 1, 0), t = token_of(m), at_first = i == 0, seen = each.before ? t < i : t <= i;
+    const Expr before = max(i - 1, 0), t = token_of(m), at_first = i == 0, written = token_of(row_of_chunk);
+    row_of_chunk.where(each.before ? written < i : written <= i);
     each.q_rows(d, i, g) = select(is_there(i), evaluate(each.row, at(i, g, d)).value, 0.0f);
     stages_.push_back({each.q_rows, d, size_.depth});
     const auto decayed = [&](const Expr& with, const Expr& without) {
@@ -318,19 +314,19 @@ void recurrent_chunk::define_reader(reader& each) {
         scores = multiply("scores_of_q",
                           each.q_rows(channel, i, g) * decay_.fading_keys(m, channel, each.before ? before : i),
                           channel, {m, i, g}, rows, size_.tokens);
-        each.weights(m, i, g) = select(seen, scores(m, i, g), 0.0f);
+        each.weights(m, i, g) = scores(m, i, g);
     } else {
         each.q_decayed = each.q_rows;
         scores = multiply("scores_of_q", each.q_rows(channel, i, g) * system_.keys_transposed(m, channel), channel,
                           {m, i, g}, rows, size_.tokens);
-        each.weights(m, i, g) = select(seen, scores(m, i, g) * decay_from(t, each.before ? before : Expr(i)), 0.0f);
+        each.weights(m, i, g) = scores(m, i, g) * decay_from(t, each.before ? before : Expr(i));
     }
     stages_.push_back({each.weights, m, rows});
     each.of_state = multiply("q_of_state", each.q_decayed(channel, i, g) * system_.state(e, channel), channel,
                              {e, i, g}, size_.value_depth, size_.tokens);
     multiply("rows_read", system_.written(e, row_of_chunk) * each.weights(row_of_chunk, i, g), row_of_chunk, {e, i, g},
              size_.value_depth, size_.tokens);
-    products_.back().result = each.rows_read;
+    products_.back().result = each.rows_read, products_.back().triangular = true;
     const Expr of_state = each.of_state(e, i, g);
     each.rows_read(e, i, g) = (size_.by_channel ? of_state : decayed(decay_to(i), decay_to(before)) * of_state) +
                               products_.back().sums(e, i, g);

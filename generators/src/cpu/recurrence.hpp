@@ -51,7 +51,7 @@ private:
         Halide::RVar along;
         Halide::Var x, y;
         int width, height;
-        bool of_heads;
+        bool of_heads, triangular;  ///< triangular: a row has terms of some rows alone
     };
     /// What is computed by vectors along its first axis, which is so wide.
     struct stage {

@@ -45,6 +45,7 @@ void recurrent_chunk::schedule_product(const product& each) const {
         .vectorize(av)
         .unroll(ax)
         .unroll(each.y);
+    if (each.triangular) result.unroll(yo), sums.update().unroll(each.along);  // the terms of a row are known then
     if (each.of_heads && is_const_one(place_.group)) result.bound(x_.g, 0, 1);
 }
 
@@ -79,8 +80,8 @@ void recurrent_chunk::schedule_decay() const {
 
 void recurrent_chunk::schedule_system() const {
     const int across = lanes_along(size_.rows()), channels = part_of(size_.depth, 16),
-              lanes = lanes_along(size_.value_depth), vectors = part_of(size_.value_depth / lanes, 4);
-    Var mo("mo"), dou("dou"), mi("mi"), di("di"), eo("eo"), ei("ei"), ev("ev");
+              lanes = lanes_along(size_.value_depth);
+    Var mo("mo"), dou("dou"), mi("mi"), di("di"), eo("eo"), ev("ev");
     Func transposed = system_.keys_transposed, written = system_.written, state = system_.state, order = system_.order;
 
     // Schedule
@@ -95,11 +96,11 @@ void recurrent_chunk::schedule_system() const {
     if (written.has_update_definition()) {
         const std::vector<RVar> solved = written.rvars(0);
         written.update()
-            .split(x_.e, eo, ei, lanes * vectors)
-            .split(ei, ei, ev, lanes)
-            .reorder(ev, ei, solved[0], solved[1], eo)
+            .split(x_.e, eo, ev, lanes)
+            .reorder(ev, solved[0], solved[1], eo)
             .vectorize(ev)
-            .unroll(ei);
+            .unroll(solved[0])
+            .unroll(solved[1]);  // sums of all rows stay in registers
     }
     if (system_.copies_state)
         state.compute_root().bound(x_.e, 0, size_.value_depth).bound(x_.d, 0, size_.depth).vectorize(x_.e, lanes);
