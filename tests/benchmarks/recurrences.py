@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Recurrences beside ONNX Runtime's com.microsoft.LinearAttention and Transformers' functions, f32, in turns in one run.
+
+    recurrences.py BUILD/bin/recurrent_benchmark [--cases GLOB...] [--threads N] [--cpu] [--beside PROGRAM]
+
+A case is a rule and its tokens: a prompt, or decode of one token, whose states lie in a cache or, of 20 sequences, in memory. Outputs and states are compared before anything
+is timed. attune's state goes on in place; ONNX Runtime and Transformers return a new one. Times are medians, of one thread with --cpu those of the process on its CPU, which a
+machine that others use, too, does not enlarge. "of peak" counts the products with the state alone, 6 x depth x value depth a token of the delta rule and 4 of additive rules;
+"of scaling" is the share of the rate at which a loop scales the same states in place.
+"""
+import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile, time
+
+from turns import ROOT, by_turns, cpu_name, program, seconds_of, with_torch
+
+# depth, value depth, heads, and of ONNX Runtime's operator the rule and whether decays are of channels
+RULES = {"gated_delta": (128, 128, 32, "gated_delta", False), "kda": (128, 128, 32, "gated_delta", True), "mamba2": (128, 64, 64, "gated", False), "gla": (64, 64, 32, "gated", True)}
+CASES = {f"{rule}/{tokens}": (rule, 1, tokens) for rule in RULES for tokens in (512, 2048)}
+CASES |= {f"{rule}/decode": (rule, 1, 1) for rule in RULES} | {f"{rule}/decode_memory": (rule, 20, 1) for rule in RULES}
+TOLERANCE = 1e-4
+
+
+def tensors_of(numpy, rule, batch, tokens):
+    depth, value_depth, heads, _, by_channel = RULES[rule]
+    random = numpy.random.default_rng(1)
+    normal = lambda *shape: random.standard_normal(shape).astype(numpy.float32)
+    unit = lambda x: x / numpy.linalg.norm(x, axis=-1, keepdims=True)
+    made = {"q_rows": unit(normal(batch, heads, tokens, depth)), "k_rows": unit(normal(batch, heads, tokens, depth)), "v_rows": normal(batch, heads, tokens, value_depth),
+            "state_in": 0.3 * normal(batch, heads, depth, value_depth), "beta": random.random((batch, heads, tokens)).astype(numpy.float32)}
+    made["log_decays" if by_channel else "log_decay"] = -0.2 * random.random((batch, heads, tokens, depth) if by_channel else (batch, heads, tokens)).astype(numpy.float32)
+    return made
+
+
+def onnx_runtime(numpy, rule, x, threads):
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    depth, _, heads, update, by_channel = RULES[rule]
+    flat = lambda rows: numpy.ascontiguousarray(rows.swapaxes(1, 2).reshape(rows.shape[0], rows.shape[2], -1))
+    feeds = {"query": flat(x["q_rows"]), "key": flat(x["k_rows"]), "value": flat(x["v_rows"]), "past_state": x["state_in"], "decay": flat(x["log_decays" if by_channel else "log_decay"])}
+    if update == "gated_delta":
+        feeds["beta"] = flat(x["beta"])
+    names = ("query", "key", "value", "past_state", "decay", "beta")
+    node = helper.make_node("LinearAttention", [name if name in feeds else "" for name in names], ["out", "state_out"], domain="com.microsoft", q_num_heads=heads,
+                            kv_num_heads=heads, update_rule=update, scale=float(depth**-0.5))
+    info = lambda names: [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+    model = helper.make_model(helper.make_graph([node], "rule", info(feeds), info(("out", "state_out"))), opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)])
+    model.ir_version = 11
+    how = onnxruntime.SessionOptions()
+    how.intra_op_num_threads, how.log_severity_level = threads, 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), how, providers=["CPUExecutionProvider"])
+
+    def call():
+        out, state = session.run(None, feeds)
+        return out.reshape(*x["v_rows"].swapaxes(1, 2).shape).swapaxes(1, 2), state
+
+    return call
+
+
+def transformers(torch, rule, x):
+    """None where Transformers has no function for the rule, or is not installed."""
+    try:
+        from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+    except ImportError:
+        return None
+    if rule != "gated_delta":
+        return None
+    tokens = x["q_rows"].shape[2]
+    q, k, v, g, beta = (torch.from_numpy(x[name]).transpose(1, 2).contiguous() for name in ("q_rows", "k_rows", "v_rows", "log_decay", "beta"))
+    function = qwen.torch_chunk_gated_delta_rule if tokens > 1 else qwen.torch_recurrent_gated_delta_rule
+    state = torch.from_numpy(x["state_in"])
+
+    def call():
+        out, after = function(q, k, v, g, beta, initial_state=state, output_final_state=True)
+        return out.transpose(1, 2).numpy(), after.numpy()
+
+    return call
+
+
+def measure(numpy, torch, programs, folder, name, options):
+    rule, batch, tokens = CASES[name]
+    depth, value_depth, heads, _, _ = RULES[rule]
+    x = tensors_of(numpy, rule, batch, tokens)
+    for tensor, numbers in x.items():
+        numbers.tofile(folder / f"{tensor}.bin")
+    peers = {"ONNX Runtime": onnx_runtime(numpy, rule, x, options.threads), "Transformers": transformers(torch, rule, x)}
+    peers = {who: call for who, call in peers.items() if call}
+    expected = {who: call() for who, call in peers.items()}
+    for who, serves in programs.items():
+        serves("load", rule, batch, heads, tokens, depth, value_depth)
+        made = serves("run")
+        got = numpy.fromfile(folder / "out.bin", numpy.float32).reshape(x["v_rows"].shape), numpy.fromfile(folder / "state_out.bin", numpy.float32).reshape(x["state_in"].shape)
+        for peer, values in expected.items():
+            worst = max(float(abs(a - b).max()) for a, b in zip(got, values))
+            if not worst <= TOLERANCE:
+                sys.exit(f"{name}: {who} and {peer} differ by {worst:.1e}, more than {TOLERANCE:.0e}")
+    peaks = []
+
+    def turn(serves):
+        def timed(repeats):
+            answer = serves("time", repeats)
+            peaks.append(answer["gigaflops"])
+            return answer["seconds"]
+        return timed
+
+    turns = {who: turn(serves) for who, serves in programs.items()} | {who: lambda n, call=call: options.seconds_of(call, n) for who, call in peers.items()}
+    if name.endswith("decode_memory"):
+        turns["scaling"] = lambda n: programs["attune"]("scale", n)["seconds"]
+    repeats = options.repeats * (1 if tokens > 1 else 10)
+    seconds = {who: statistics.median(all) for who, all in by_turns(turns, options.rounds, repeats).items()}
+    flops = (6 if "delta" in RULES[rule][3] else 4) * depth * value_depth * tokens * heads * batch
+    return {"case": name, "kernel": made["kernel"], "schedule": made["schedule"], "seconds": seconds, "us": seconds["attune"] * 1e6 / (tokens * heads * batch),
+            "of_peak": flops / seconds["attune"] * 1e-9 / max(peaks), "of_scaling": seconds["scaling"] / seconds["attune"] if "scaling" in seconds else None}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?", type=pathlib.Path, default=ROOT / "build/default/bin/recurrent_benchmark")
+    parser.add_argument("--cases", nargs="+", default=["*"], metavar="GLOB", help=f"of {' '.join(CASES)}")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7, help="turns a contender takes (default 7)")
+    parser.add_argument("--repeats", type=int, default=3, help="timed calls a turn, ten times as many of one token (default 3)")
+    parser.add_argument("--cpu", action="store_true", help="seconds of the processes on their CPU")
+    parser.add_argument("--beside", metavar="PROGRAM", help="the same program of another build")
+    parser.add_argument("--json", metavar="FILE", help="write everything there as well")
+    options = parser.parse_args()
+    chosen = [case for case in CASES if any(fnmatch.fnmatch(case, glob) for glob in options.cases)]
+    if not chosen:
+        parser.error(f"--cases matches none of {', '.join(CASES)}")
+    if options.cpu and options.threads != 1:
+        parser.error("--cpu is of one thread; try --threads 1")
+    with_torch(sys.argv[1:], ("torch", "numpy", "onnxruntime", "onnx"))
+    import numpy, onnxruntime, torch
+
+    torch.set_num_threads(options.threads)
+    torch.set_grad_enabled(False)
+
+    def in_cpu_seconds(call, repeats):
+        call()
+        taken = []
+        for _ in range(repeats):
+            start = time.process_time()
+            call()
+            taken.append(time.process_time() - start)
+        return taken
+
+    options.seconds_of = in_cpu_seconds if options.cpu else seconds_of
+    head = {"cpu": cpu_name(), "python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__, "threads": options.threads, "cpu_seconds": options.cpu}
+    print(f"{head['cpu']}, {options.threads} threads, {'CPU' if options.cpu else 'wall'} seconds; ONNX Runtime {onnxruntime.__version__}, PyTorch {torch.__version__}; medians\n")
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        programs = {"attune": program(options.program, folder, options.threads)} | ({"beside": program(options.beside, folder, options.threads)} if options.beside else {})
+        if options.cpu:
+            for serves in programs.values():
+                serves("cpu")
+        print("| case | us a token and head | of peak | of scaling | ONNX Runtime | Transformers |" + (" beside |" if options.beside else ""))
+        print("| --- | --- | --- | --- | --- | --- |" + (" --- |" if options.beside else ""))
+        for case in chosen:
+            row = measure(numpy, torch, programs, folder, case, options)
+            rows.append(row)
+            ratio = lambda who: f"{row['seconds'][who] / row['seconds']['attune']:.2f}" if who in row["seconds"] else "–"
+            scaling = f"{100 * row['of_scaling']:.0f} %" if row["of_scaling"] else "–"
+            print(f"| {case} | {row['us']:.3f} | {100 * row['of_peak']:.0f} % | {scaling} | {ratio('ONNX Runtime')} | {ratio('Transformers')} |" + (f" {ratio('beside')} |" if options.beside else ""), flush=True)
+        for serves in programs.values():
+            serves.end()
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps({**head, "cases": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
