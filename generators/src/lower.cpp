@@ -271,6 +271,7 @@ lowered_kernel lower_recurrence(const kernel_request& request, const kernel_plan
     recurrent_chunk chunk(request, std::get<chunk_plan>(planned.body));
     chunk.schedule();
     Pipeline step(chunk.outputs);
+    chunk.fetch_rows(step);
     step.add_custom_lowering_pass(new allow_empty_inputs);
     check_passes(step, planned);
     return {chunk.arguments(), step, {}, {}, {}};  // a call passes rows and then the state, as the chunk has them

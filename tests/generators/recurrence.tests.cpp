@@ -63,13 +63,14 @@ kernel_request request_of(const attune::graph_ir& graph) {
 
 }  // namespace
 
-TEST_CASE("recurrences have kernels of f32 on CPUs", "[recurrence]") {
+TEST_CASE("recurrences have kernels on CPUs, of all types of rows", "[recurrence]") {
     const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
     CHECK(kernels(linear, "x86-64-v3", "f32").size() == 3);  // of 16 tokens, of 4, of one
     CHECK(kernels(linear, "x86-64-v3", "f32", {"prefill"}).size() == 1);
     CHECK(kernels(linear, "x86-64-v3", "f32", {"decode"}).size() == 2);
     refuses("expected prefill or decode in SHAPES", [&] { kernels(linear, "x86-64-v3", "f32", {"decode:other"}); });
-    refuses("a recurrence has kernels of f32 alone yet", [&] { kernels(linear, "x86-64-v3", "bf16"); });
+    CHECK(kernels(linear, "x86-64-v3", "bf16").size() == 3);
+    CHECK(kernels(linear, "x86-64-v4-bf16", "f16").size() == 3);
     refuses("a recurrence has no kernel on a GPU yet", [&] { kernels(linear, "cuda", "f32"); });
 }
 
@@ -92,6 +93,22 @@ TEST_CASE("the state is the last value of a recurrence's kernel, wherever the gr
     REQUIRE(values.size() == 2);
     CHECK_THAT(values[0].name(), StartsWith("output_out"));
     CHECK_THAT(values[1].name(), StartsWith("state_after"));
+}
+
+TEST_CASE("outputs have the call's type, and a state is of f32", "[recurrence]") {
+    kernel_request request = request_of(attune::dsl::ir_of<recurring::state_first>);
+    request.types = element_types_from("f16");
+    const std::vector<Halide::Func> values = lower(request).attention.outputs();
+    REQUIRE(values.size() == 2);
+    CHECK(values[0].type() == Halide::Float(16));
+    CHECK(values[1].type() == Halide::Float(32));
+}
+
+TEST_CASE("rows of the next chunk are asked for, by each row that a tensor's channels make", "[recurrence]") {
+    kernel_request request = request_of(attune::dsl::ir_of<recurring::linear>);
+    CHECK(std::get<chunk_plan>(plan_kernel(request).body).fetched.size() == 2);  // `rows` are keys, and read states
+    request.schedule = default_cpu_recurrence(*request.target, 1);
+    CHECK(std::get<chunk_plan>(plan_kernel(request).body).fetched.empty());
 }
 
 TEST_CASE("schedules of attention are none of a recurrence", "[recurrence]") {

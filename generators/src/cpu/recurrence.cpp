@@ -29,7 +29,8 @@ recurrent_chunk::recurrent_chunk(const kernel_request& request, const chunk_plan
       cut_(std::get<cpu_recurrence>(request.schedule)),
       inputs_(request),
       of_(form_of_recurrence(request.graph().nodes)),
-      size_(sizes_of(request.depths, planned, of_)) {
+      size_(sizes_of(request.depths, planned, of_)),
+      planned_(planned) {
     const bool of_key_heads = has_states_of_key_heads(request.graph(), recurrence_of(request.graph().nodes));
     place_.group = of_key_heads ? max(inputs_.heads / max(inputs_.key_heads, 1), 1) : Expr(1);
     place_.state_before.dim(0).set_bounds(0, size_.value_depth).set_stride(1);
@@ -139,7 +140,7 @@ Func recurrent_chunk::row(int n, const std::string& name, bool of_values) {
     Func made(name);
     const Var channel = of_values ? x_.e : x_.d;
     made(channel, x_.i) = select(is_there(x_.i), evaluate(n, at(x_.i, 0, channel)).value, 0.0f);
-    stages_.push_back({made, channel, of_values ? size_.value_depth : size_.depth});
+    stages_.push_back({made, channel, of_values ? size_.value_depth : size_.depth, n});
     return rows_[key] = made;
 }
 
@@ -150,7 +151,7 @@ Func recurrent_chunk::multiply(const std::string& name, const Expr& terms, const
     sums(over) = 0.0f;
     sums(where) += terms;
     result(over) = sums(where);
-    products_.push_back({result, sums, along, over[0], over[1], width, height, over.size() > 2, false});
+    products_.push_back({result, sums, along, over[0], over[1], width, height, over.size() > 2});
     return result;
 }
 
@@ -207,19 +208,33 @@ void recurrent_chunk::define_decay_of_tokens() {
     decay_.running_decay(i) = decay_.decays(0) * decay_.decay_between(0, i);
 }
 
-/// A number for each channel: keys fade as tokens go by, as products, so that no factor is above 1.
+/// A number for each channel: products of decays, so that no factor is above 1.
 void recurrent_chunk::define_decay_of_channels() {
-    const auto& [d, i, m] = std::tuple(x_.d, x_.i, x_.m);
+    const auto& [d, i] = std::pair(x_.d, x_.i);
     const int last = size_.tokens - 1;
     RDom later(1, std::max(last, 1), "later");
     const quantity decay = evaluate(of_.decay, at(i, 0, d));
     const Expr value = decay.masked.defined() ? select(decay.masked, 0.0f, decay.value) : decay.value;
     decay_.decays(d, i) = select(is_there(i), value, 1.0f);
+    stages_.push_back({decay_.decays, d, size_.depth, of_.decay});
     decay_.running_decay(d, i) = decay_.decays(d, i);
-    decay_.fading_keys(m, d, i) = select(token_of(m) == i, system_.keys(d, m), 0.0f);
+    decay_.remaining_decay(d, i) = 1.0f;
     if (last == 0) return;
     decay_.running_decay(d, later) = decay_.running_decay(d, later) * decay_.running_decay(d, later - 1);
-    decay_.fading_keys(m, d, later) += decay_.fading_keys(m, d, later - 1) * decay_.decays(d, later);
+    const Expr next = last + 1 - later;
+    decay_.remaining_decay(d, last - later) = decay_.remaining_decay(d, next) * decay_.decays(d, next);
+}
+
+/// Keys as each token finds them, in registers: no more than they have faded since their own token.
+Func recurrent_chunk::fading_keys() const {
+    const auto& [m, d, i] = std::tuple(x_.m, x_.d, x_.i);
+    Func fading("fading_keys");
+    fading(m, d, i) = system_.keys_transposed(m, d);
+    if (size_.tokens == 1) return fading;
+    RDom later(1, size_.tokens - 1, "later");
+    const Expr before = fading(m, d, later - 1);
+    fading(m, d, later) = select(token_of(m) < later, before * decay_.decays(d, later), before);
+    return fading;
 }
 
 Expr recurrent_chunk::decay_from(const Expr& j, const Expr& i) const {
@@ -234,7 +249,7 @@ void recurrent_chunk::define_written() {
     const Func values = row(of_.value, "values", true);
     const Expr t = token_of(m), second = is_of_second(m), before = max(t - 1, 0);
     RDom channel(0, size_.depth, "channel");
-    if (!size_.by_channel) system_.keys_transposed(m, d) = system_.keys(d, m);
+    system_.keys_transposed(m, d) = system_.keys(d, m);
     const Expr own = size_.pairs == 1 ? values(e, m) : select(second, 0.0f, values(e, t));
     if (!size_.erases) {
         system_.written(e, m) = own;
@@ -252,8 +267,9 @@ void recurrent_chunk::define_written() {
             const Expr at_first = select(t == 0, 1.0f, decay_.running_decay(d, before));
             reads_decayed(d, m) = system_.reads(d, m) * of_token(decay_.running_decay(d, t), at_first);
             stages_.push_back({reads_decayed, d, size_.depth});
-            scores = multiply("scores", read * decay_.fading_keys(n, channel, of_token(t, before)), channel, {n, m},
-                              rows, rows);
+            const Func fading = fading_keys();
+            scores = multiply("scores", read * fading(n, channel, of_token(t, before)), channel, {n, m}, rows, rows);
+            products_.back().fading = fading;
         } else {
             reads_decayed = system_.reads;
             scores = multiply("scores", read * system_.keys_transposed(n, channel), channel, {n, m}, rows, rows);
@@ -273,7 +289,8 @@ void recurrent_chunk::define_written() {
         solved.where(token_of(solved.x) < token_of(solved.y));
         system_.written(e, solved.y) -= system_.lower(solved.x, solved.y) * system_.written(e, solved.x);
     }
-    system_.faded(d, m) = size_.by_channel ? decay_.fading_keys(m, d, last) : system_.keys(d, m) * decay_from(t, last);
+    system_.faded(d, m) =
+        system_.keys(d, m) * (size_.by_channel ? Expr(decay_.remaining_decay(d, t)) : decay_from(t, last));
     stages_.push_back({system_.faded, d, size_.depth});
 }
 
@@ -302,7 +319,7 @@ void recurrent_chunk::define_reader(reader& each) {
     const Expr before = max(i - 1, 0), t = token_of(m), at_first = i == 0, written = token_of(row_of_chunk);
     row_of_chunk.where(each.before ? written < i : written <= i);
     each.q_rows(d, i, g) = select(is_there(i), evaluate(each.row, at(i, g, d)).value, 0.0f);
-    stages_.push_back({each.q_rows, d, size_.depth});
+    stages_.push_back({each.q_rows, d, size_.depth, each.row});
     const auto decayed = [&](const Expr& with, const Expr& without) {
         return each.before ? select(at_first, 1.0f, without) : with;
     };
@@ -311,9 +328,10 @@ void recurrent_chunk::define_reader(reader& each) {
         each.q_decayed(d, i, g) =
             each.q_rows(d, i, g) * decayed(decay_.running_decay(d, i), decay_.running_decay(d, before));
         stages_.push_back({each.q_decayed, d, size_.depth});
-        scores = multiply("scores_of_q",
-                          each.q_rows(channel, i, g) * decay_.fading_keys(m, channel, each.before ? before : i),
+        const Func fading = fading_keys();
+        scores = multiply("scores_of_q", each.q_rows(channel, i, g) * fading(m, channel, each.before ? before : i),
                           channel, {m, i, g}, rows, size_.tokens);
+        products_.back().fading = fading;
         each.weights(m, i, g) = scores(m, i, g);
     } else {
         each.q_decayed = each.q_rows;
@@ -343,7 +361,7 @@ void recurrent_chunk::define_outputs() {
         where.q = q;
         for (reader& each : readers_) where.known[each.node] = {each.rows_read(x_.d, i, g), {}};
         Func& made = all.emplace_back("output_" + std::string(output.name));
-        made(x_.d, q, h, b) = evaluate(output.node, where).value;
+        made(x_.d, q, h, b) = stored_as(halide_type(request_.types.output), evaluate(output.node, where).value);
     }
     for (const Func& each : all) stages_.push_back({each, x_.d, size_.value_depth});
     outputs.insert(outputs.begin(), all.begin(), all.end());

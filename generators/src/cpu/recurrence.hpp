@@ -36,6 +36,7 @@ public:
     std::vector<Halide::Func>
         outputs;  ///< outputs proper in the graph's order, then the state, as the plan places them
     void schedule();
+    void fetch_rows(Halide::Pipeline& step) const;  ///< the plan's, of the next chunk
 
 private:
     /// A row of the outputs' formulas that reads states; `before`: earlier(...).
@@ -51,13 +52,15 @@ private:
         Halide::RVar along;
         Halide::Var x, y;
         int width, height;
-        bool of_heads, triangular;  ///< triangular: a row has terms of some rows alone
+        bool of_heads, triangular = false;  ///< triangular: a row has terms of some rows alone
+        Halide::Func fading{};              ///< of what it is made for each step along
     };
-    /// What is computed by vectors along its first axis, which is so wide.
+    /// What is computed by vectors along its first axis, which is so wide; `row`: the node that it is, a row of each
+    /// token.
     struct stage {
         Halide::Func func;
         Halide::Var lane;
-        int width;
+        int width, row = -1;
     };
     /// A sum over the channels of a row: in lanes first.
     struct row_sum {
@@ -78,7 +81,7 @@ private:
     };
     struct decay_stages {
         Halide::Func log_decays{"log_decays"}, decays{"decays"}, running_decay{"running_decay"},
-            decay_between{"decay_between"}, fading_keys{"fading_keys"};
+            decay_between{"decay_between"}, remaining_decay{"remaining_decay"};
         bool of_sums = false;  ///< a number a token, as exponentials of sums
     };
     struct system_stages {
@@ -103,6 +106,7 @@ private:
     void keep_sum(int n);
     void define_decay_of_tokens();
     void define_decay_of_channels();
+    Halide::Func fading_keys() const;
     void define_keys();
     void define_written();
     void define_reader(reader& each);
@@ -120,6 +124,7 @@ private:
     kernel_inputs inputs_;
     const recurrence_arguments of_;
     const chunk_sizes size_;
+    const chunk_plan& planned_;
     axes x_;
     chunk_place place_;
     decay_stages decay_;

@@ -1,5 +1,8 @@
 #include "cpu/recurrence.hpp"
 
+#include "passes/prefetch_rows.hpp"
+
+#include <algorithm>
 #include <numeric>
 
 /// Everything is computed in full before its users, in memory that stays in the first two levels of cache. Products are
@@ -45,29 +48,28 @@ void recurrent_chunk::schedule_product(const product& each) const {
         .vectorize(av)
         .unroll(ax)
         .unroll(each.y);
+    if (Func fading = each.fading; fading.defined()) {
+        fading.compute_at(sums, each.along).bound(x_.i, 0, size_.tokens).unroll(x_.i);
+        fading.vectorize(x_.m, lanes).unroll(x_.m);
+        if (fading.has_update_definition())
+            fading.update().vectorize(x_.m, lanes).unroll(x_.m).unroll(fading.rvars(0)[0]);
+    }
     if (each.triangular) result.unroll(yo), sums.update().unroll(each.along);  // the terms of a row are known then
     if (each.of_heads && is_const_one(place_.group)) result.bound(x_.g, 0, 1);
 }
 
 void recurrent_chunk::schedule_decay() const {
-    const int tokens = lanes_along(size_.tokens), channels = lanes_along(size_.depth), rows = lanes_along(size_.rows());
+    const int tokens = lanes_along(size_.tokens), channels = lanes_along(size_.depth);
     Func logs = decay_.log_decays, each = decay_.decays, running = decay_.running_decay, between = decay_.decay_between,
-         fading = decay_.fading_keys;
+         remaining = decay_.remaining_decay;
 
     // Schedule
     if (logs.defined()) logs.compute_root().bound(x_.i, 0, size_.tokens);
     if (size_.by_channel) {
-        each.compute_root().bound(x_.d, 0, size_.depth).bound(x_.i, 0, size_.tokens).vectorize(x_.d, channels);
-        running.compute_root().bound(x_.d, 0, size_.depth).bound(x_.i, 0, size_.tokens).vectorize(x_.d, channels);
-        fading.compute_root()
-            .bound(x_.m, 0, size_.rows())
-            .bound(x_.d, 0, size_.depth)
-            .bound(x_.i, 0, size_.tokens)
-            .vectorize(x_.m, rows);
-        if (running.has_update_definition()) {
-            const RVar later = running.rvars(0)[0];
-            running.update().reorder(x_.d, later).vectorize(x_.d, channels);
-            fading.update().reorder(x_.m, x_.d, fading.rvars(0)[0]).vectorize(x_.m, rows);
+        for (Func product : {running, remaining}) {
+            product.compute_root().bound(x_.d, 0, size_.depth).bound(x_.i, 0, size_.tokens).vectorize(x_.d, channels);
+            if (product.has_update_definition())
+                product.update().reorder(x_.d, product.rvars(0)[0]).vectorize(x_.d, channels);
         }
         return;
     }
@@ -129,6 +131,19 @@ void recurrent_chunk::schedule() {
         outputs[i].output_buffer().dim(0).set_bounds(0, size_.value_depth);
     outputs.back().output_buffer().dim(0).set_bounds(0, size_.value_depth).set_stride(1);
     outputs.back().output_buffer().dim(1).set_bounds(0, size_.depth);
+}
+
+/// Products take longer than memory does.
+void recurrent_chunk::fetch_rows(Pipeline& step) const {
+    for (const chunk_plan::fetched_rows& rows : planned_.fetched) {
+        const auto reads = std::ranges::find(stages_, rows.node, &stage::row);
+        std::vector<prefetch_rows::stream> streams;
+        for (std::size_t input = 0; input < request_.graph().inputs.size(); ++input)
+            if (!request_.graph().inputs[input].is_scalar)
+                streams.push_back({inputs_.tensor(static_cast<int>(input)).name(), reads->width, size_.tokens});
+        const prefetch_rows::loop tokens{reads->func.name(), x_.i.name()};
+        step.add_custom_lowering_pass(new prefetch_rows(tokens, tokens, streams, {}));
+    }
 }
 
 }  // namespace attune::generators::inline cpu

@@ -104,7 +104,8 @@ std::string symbol_of(const variant& each, const kernel_request& request, std::s
                        each.graph.fingerprint);
 }
 
-/// The kernels of a recurrence, which is of f32 on CPUs.
+/// The kernels of a recurrence, on CPUs. Rows of 16 bits are converted as they are read, so that levels with products
+/// of bf16 have nothing else.
 void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build,
                            const std::shared_ptr<const graph_facts>& facts) {
     for (const level& isa : levels()) {
@@ -116,9 +117,6 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
                 for (const auto& [tokens, to_queries, shapes, serves] : chunks_of_calls) {
                     if (!wants(build, shapes, each.name)) continue;  // short chunks go through a prompt, too
                     kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}, false};
-                    if (request.types !=
-                        element_types{element_type::f32, element_type::f32, element_type::f32, element_type::f32})
-                        throw std::runtime_error("a recurrence has kernels of f32 alone yet; try DTYPES f32");
                     request.schedule = default_cpu_recurrence(isa, tokens);
                     all.push_back({&each, request, symbol_of(each, request, serves), 1, to_queries});
                 }

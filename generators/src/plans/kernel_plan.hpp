@@ -163,6 +163,12 @@ struct chunk_plan {
     int tokens{}, rows{}, vectors{};  ///< of a chunk; of a product in registers: its rows, and the vectors of a row
     bool solves{};                    ///< what tokens write depends on each other
     bool by_channels{};               ///< decays differ along the channels
+    /// Rows of tokens, and what they are: those of the next chunk are asked for while those of this one are read.
+    struct fetched_rows {
+        int node{};
+        std::string_view are{};
+    };
+    std::vector<fetched_rows> fetched{};
 };
 
 /// Outputs that need every pair, by their shape.

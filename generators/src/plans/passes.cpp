@@ -123,7 +123,9 @@ private:
         for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
     }
 
-    void add(const chunk_plan&) {}
+    void add(const chunk_plan& body) {
+        for (const chunk_plan::fetched_rows& each : body.fetched) add("prefetch_rows", std::string(each.are));
+    }
 
     std::string of_core(std::string what, const key_pass& of) const {
         return request_.core().others.empty() ? what : what + " of softmax " + std::to_string(of.core + 1);

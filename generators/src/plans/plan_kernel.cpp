@@ -114,6 +114,36 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
+/// Whether a row of a token is made of tensors' channels as they lie.
+bool reads_channels(const graph_ir& graph, int row) {
+    const std::vector<bool> read = under(graph, {row});
+    for (std::size_t n = 0; n < read.size(); ++n) {
+        const instruction& it = graph.nodes[n];
+        if (!read[n] || it.op != operation::load) continue;
+        const auto node = [&](std::int16_t of) { return graph.nodes[static_cast<std::size_t>(of)].op; };
+        if (node(it.arguments[0]) == operation::input && node(it.arguments[it.argument_count - 1]) == operation::d_idx)
+            return true;
+    }
+    return false;
+}
+
+std::vector<chunk_plan::fetched_rows> fetched_rows_of(const kernel_request& request, const recurrence_arguments& of) {
+    const graph_ir& graph = request.graph();
+    std::vector<chunk_plan::fetched_rows> all;
+    const auto add = [&](int node, std::string_view are) {
+        const bool known = std::ranges::find(all, node, &chunk_plan::fetched_rows::node) != all.end();
+        if (node >= 0 && !known && reads_channels(graph, node)) all.push_back({node, are});
+    };
+    add(of.key, "keys"), add(of.value, "values");
+    if (!is_constant(graph.nodes[static_cast<std::size_t>(of.erase)], 0) || of.has_second_pair())
+        add(of.read, "rows that erase");
+    add(of.second_key, "second keys"), add(of.second_read, "second rows that read");
+    if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel) add(of.decay, "decays");
+    for (const instruction& it : graph.nodes)
+        if (it.op == operation::read_states) add(it.arguments[0], "rows of outputs");
+    return all;
+}
+
 chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const recurrence_arguments of = form_of_recurrence(graph.nodes);
@@ -122,7 +152,8 @@ chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
             .rows = cut.rows,
             .vectors = cut.vectors,
             .solves = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0),
-            .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel};
+            .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel,
+             .fetched = cut.block > 1 ? fetched_rows_of(request, of) : std::vector<chunk_plan::fetched_rows>{}};
 }
 
 pair_shape shape_of(kind output) {
