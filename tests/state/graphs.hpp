@@ -10,16 +10,16 @@ using namespace attune::dsl;
 namespace catalogue = attune::catalogue;
 
 /// q, k and v, each over the heads of the call or over key heads.
-template <bool QShared, bool KShared, bool VShared> struct rows {
+template <bool QShared, bool KShared, bool VShared, attune::element_type Element = f32> struct rows {
     template <bool Shared> static constexpr auto heads_of() {
         if constexpr (Shared)
             return key_head;
         else
             return head;
     }
-    static constexpr auto q = input<"q", f32>(batch, heads_of<QShared>(), query, depth);
-    static constexpr auto k = input<"k", f32>(batch, heads_of<KShared>(), query, depth);
-    static constexpr auto v = input<"v", f32>(batch, heads_of<VShared>(), query, value_depth);
+    static constexpr auto q = input<"q", Element>(batch, heads_of<QShared>(), query, depth);
+    static constexpr auto k = input<"k", Element>(batch, heads_of<KShared>(), query, depth);
+    static constexpr auto v = input<"v", Element>(batch, heads_of<VShared>(), query, value_depth);
     static constexpr auto state_heads = heads_of<KShared && VShared>();
     static constexpr auto state_in = input<"state_in", f32>(batch, state_heads, depth, value_depth);
     static constexpr auto beta = input<"beta", f32>(batch, state_heads, query);

@@ -22,6 +22,8 @@ inline constexpr auto gated = delta<own, decays::of_tokens, false>::graph;
 inline constexpr auto gated_on = delta<own, decays::of_tokens, true>::graph;
 inline constexpr auto gated_shared_on = delta<shared_keys, decays::of_tokens, true>::graph;
 inline constexpr auto kda_on = delta<own, decays::of_channels, true>::graph;
+inline constexpr auto gated_bf16 = delta<rows<false, false, false, bf16>, decays::of_tokens, true>::graph;
+inline constexpr auto kda_f16 = delta<rows<false, false, false, f16>, decays::of_channels, true>::graph;
 inline constexpr auto kda_shared_on = delta<shared_keys, decays::of_channels, true>::graph;
 inline constexpr auto mamba2_on = mamba2<shared_keys, true>::graph;
 inline constexpr auto rwkv7_on = rwkv7<true>::graph;
@@ -43,6 +45,9 @@ inline constexpr auto first_of_key_heads = input<"first_of_key_heads", f32>(batc
 inline constexpr auto from_key_heads = catalogue::retention(first_of_key_heads, own::k, own::v);
 inline constexpr auto retention_shared =
     outputs(out = own::q * from_key_heads, output<"state_out"> = last(from_key_heads));
+
+/// Reads what drafts would give, and keeps no state.
+inline constexpr auto gated_drafts = unit(own::q, 1e-6) * delta<own, decays::of_tokens, true>::states * rsqrt(depth);
 
 /// Arguments and kernels of `gated_on`, and the first state is read elsewhere, too.
 inline constexpr auto gated_states = delta<own, decays::of_tokens, true>::states;

@@ -45,7 +45,7 @@ struct row_buffer {
         const std::int64_t steps = std::int64_t{dimensions[1].stride} * first +
                                    std::int64_t{dimensions[2].stride} * head +
                                    std::int64_t{dimensions[3].stride} * batch;
-        buffer.host += steps * static_cast<std::int64_t>(sizeof(float));
+        buffer.host += steps * buffer.type.bytes();
     }
 };
 
