@@ -34,6 +34,12 @@ std::vector<detail::named_argument> some_tokens(drawn_call& call, std::int64_t f
     return all;
 }
 
+int moved = 0;  ///< calls that move states
+int counted(void** arguments) {
+    ++moved;
+    return detail::run_recurrence(arguments);
+}
+
 }  // namespace
 
 TEST_CASE("drafts are verified without a write to the state, and those that are accepted are committed", "[state]") {
@@ -85,4 +91,39 @@ TEST_CASE("a state kept at a prefix's end goes on in bits as the whole prompt do
     for (std::int64_t h = 0; h < call.heads; ++h)
         CHECK(std::equal(out.begin() + (h * tokens + 2 * prefix) * depth, out.begin() + (h + 1) * tokens * depth,
                          call.at("out").floats.begin() + (h * tokens + 2 * prefix) * depth));
+}
+
+TEST_CASE("slots of a pool without tokens rest, beside those that go on", "[state]") {
+    constexpr std::int64_t slots = 6, tokens = 4;
+    drawn_call call(detail::table_of<of::gated_on>(), tokens, depth, depth);
+    const std::size_t state = call.at("state_in").floats.size();
+    const std::size_t step = state + 32;  // from slot to slot
+    std::vector<float> pool(slots * step);
+    for (std::size_t s = 0; s < slots; ++s)
+        for (std::size_t n = 0; n < state; ++n)
+            pool[s * step + n] = call.at("state_in").floats[n] + static_cast<float>(s);
+    const std::vector<float> before = pool;
+
+    kernel_table table = call.table;
+    table.recurrence = counted, moved = 0;
+    const std::int32_t starts[] = {0, 0, 3, 3, 3, 4, 4};  // three tokens of slot 1, one of slot 4
+    const std::int64_t shape[] = {slots, call.heads, depth, depth}, seven[] = {slots + 1},
+                       steps[] = {static_cast<std::int64_t>(step), depth * depth, depth, 1};
+    std::vector<detail::named_argument> arguments = call.arguments();
+    for (detail::named_argument& each : arguments)
+        if (each.name == "state_in" || each.name == "state_out") each.view = tensor(pool.data(), shape, steps);
+    arguments.emplace_back().name = "cu_seqlens_q", arguments.back().view = tensor(starts, seven);
+    detail::call(table, arguments, {});
+    CHECK(moved == 2);
+    const std::vector<float> out = call.at("out").floats;
+
+    for (std::int64_t s = 0; s < slots; ++s) {
+        const auto first = before.begin() + s * static_cast<std::ptrdiff_t>(step);
+        std::vector<float> alone(first, first + static_cast<std::ptrdiff_t>(state));
+        const std::int64_t from = starts[s], count = starts[s + 1] - from;
+        if (count > 0) detail::call(call.table, some_tokens(call, from, count, alone, &alone), {});
+        INFO("slot " << s);
+        CHECK(std::equal(alone.begin(), alone.end(), pool.begin() + s * static_cast<std::ptrdiff_t>(step)));
+    }
+    CHECK(call.at("out").floats == out);
 }

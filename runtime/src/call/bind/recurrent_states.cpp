@@ -53,6 +53,7 @@ void bound_call::run_recurrence(run_arguments with, int threads) const {
     call.group = shape_[axis_kind::head] / std::max<std::int64_t>(call.heads, 1);
     call.tokens = shape_[axis_kind::query], call.tokens_of_chunk = chosen().query_block;
     call.depth = chosen().depth, call.value_depth = chosen().value_depth;
+    if (call.tokens == 0 && call.before.data && call.before == call.after) return;  // a slot of a pool that rests
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.recurrence, arguments, threads, tasks(), nullptr);
 }
