@@ -65,7 +65,7 @@ if(TARGET attune_mpi)
     install(FILES "${attune_BINARY_DIR}/package/attune-mpi.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT mpi)
 endif()
 
-foreach(door IN ITEMS torch jax tvm_ffi)  # compiled where PyTorch, jaxlib or TVM-FFI is
+foreach(door IN ITEMS torch jax tvm_ffi ggml)  # compiled where PyTorch, jaxlib, TVM-FFI or ggml is
     install(DIRECTORY "${attune_SOURCE_DIR}/runtime/${door}" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune" COMPONENT dsl)
 endforeach()
 install(DIRECTORY "${attune_SOURCE_DIR}/generators/schedules/" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune/schedules" COMPONENT dsl)
@@ -94,6 +94,7 @@ install(
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_torch_library.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_jax_library.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_tvm_ffi_library.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/attune_add_ggml_backend.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_halide.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_ptxas.cmake"
