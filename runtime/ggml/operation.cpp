@@ -1,13 +1,14 @@
 #include "operation.hpp"
 
+#include "arguments.hpp"
 #include "variants.hpp"
 
 #include <attune/c.h>
 #include <attune/runtime.hpp>
 #include ATTUNE_GGML_KERNELS
+#include ATTUNE_GGML_CODES
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -31,94 +32,126 @@ struct operation {
     float scale, max_bias, softcap;
 };
 
-/// The variants for keys and values of one type.
-struct variants {
-    ggml_type type;
-    element_type element;
+/// The variants for one way in which keys and values lie.
+struct family {
     kernel_list (*kernels)();                    ///< of one of them; all have the same types and depths
     const attune_variant* (*functions[2][2])();  ///< whether the mask is read, whether scores are capped
 };
-const variants of_types[] = {
-    {GGML_TYPE_F16,
-     element_type::f16,
-     attune::kernels<attention>,
-     {{attune_ggml_attention_variant, attune_ggml_capped_variant},
-      {attune_ggml_masked_variant, attune_ggml_masked_capped_variant}}},
+const family plain{attune::kernels<attention>,
+                   {{attune_ggml_attention_variant, attune_ggml_capped_variant},
+                    {attune_ggml_masked_variant, attune_ggml_masked_capped_variant}}};
+const family of_q8_0{attune::kernels<q8_0::attention>,
+                     {{attune_ggml_q8_0_attention_variant, attune_ggml_q8_0_capped_variant},
+                      {attune_ggml_q8_0_masked_variant, attune_ggml_q8_0_masked_capped_variant}}};
+const family of_q4_0{attune::kernels<q4_0::attention>,
+                     {{attune_ggml_q4_0_attention_variant, attune_ggml_q4_0_capped_variant},
+                      {attune_ggml_q4_0_masked_variant, attune_ggml_q4_0_masked_capped_variant}}};
+
+/// A type of keys and values. Codes lie in blocks of 32 channels, behind an f16; `bytes` holds the codes of a block.
+struct cache_type {
+    ggml_type type;
+    const family& variants;
+    element_type element;  ///< of the keys, or of their codes
+    std::int64_t bytes;    ///< 0: no codes
+};
+constexpr std::int64_t channels = 32;
+const cache_type cache_types[] = {
+    {GGML_TYPE_F16, plain, element_type::f16, 0},    {GGML_TYPE_BF16, plain, element_type::bf16, 0},
+    {GGML_TYPE_F32, plain, element_type::f32, 0},    {GGML_TYPE_Q8_0, of_q8_0, element_type::i8, 32},
+    {GGML_TYPE_Q4_0, of_q4_0, element_type::u8, 16},
 };
 
-const variants* variants_of(const operation& op) {
-    const auto* const found = std::ranges::find(of_types, op.k.type, &variants::type);
-    return found == std::end(of_types) || op.v.type != op.k.type ? nullptr : found;
+const cache_type* type_of(const operation& op) {
+    const auto* const found = std::ranges::find(cache_types, op.k.type, &cache_type::type);
+    return found == std::end(cache_types) || op.v.type != op.k.type ? nullptr : found;
 }
 
 /// Whether this CPU runs a kernel of the type and depths, for any number of queries.
-bool has_kernel(const variants& of, std::int64_t depth, std::int64_t value_depth) {
+bool has_kernel(const cache_type& of, std::int64_t depth, std::int64_t value_depth) {
     static const auto lists = [] {
         std::vector<kernel_list> made;
-        for (const variants& each : of_types) made.push_back(each.kernels());
+        for (const cache_type& each : cache_types) made.push_back(each.variants.kernels());
         return made;
     }();
-    return std::ranges::any_of(lists[static_cast<std::size_t>(&of - of_types)].entries, [&](const auto& kernel) {
-        return kernel.missing.empty() && kernel.shapes == "prefill" && kernel.key == of.element &&
+    return std::ranges::any_of(lists[static_cast<std::size_t>(&of - cache_types)].entries, [&](const auto& kernel) {
+        return kernel.missing.empty() && kernel.shapes == "prefill" && (of.bytes || kernel.key == of.element) &&
                kernel.depth == depth && kernel.value_depth == value_depth;
     });
 }
 
-/// Rows are dense, strides are whole elements, and no part that one head reads reaches beyond what an index holds.
-bool is_view(const ggml_tensor& tensor) {
+/// Rows are dense, strides whole elements or blocks, and what one head reads is no longer than an index may be.
+bool is_indexable(const ggml_tensor& tensor) {
+    constexpr std::uint64_t longest = std::numeric_limits<std::int32_t>::max();
     const std::size_t size = ggml_type_size(tensor.type);
     if (tensor.nb[0] != size) return false;
-    std::uint64_t last = static_cast<std::uint64_t>(tensor.ne[0]);
-    for (int axis = 1; axis < GGML_MAX_DIMS; ++axis)
-        if (tensor.nb[axis] % size != 0 || tensor.ne[axis] > std::numeric_limits<std::int32_t>::max()) return false;
-    last += static_cast<std::uint64_t>(tensor.ne[1]) * (tensor.nb[1] / size);
-    return last <= std::numeric_limits<std::int32_t>::max();
+    for (int axis = 0; axis < GGML_MAX_DIMS; ++axis)
+        if (tensor.nb[axis] % size != 0 || static_cast<std::uint64_t>(tensor.ne[axis]) > longest) return false;
+    const auto bytes = static_cast<std::uint64_t>(tensor.ne[1]) * tensor.nb[1];
+    return bytes <= longest && static_cast<std::uint64_t>(tensor.ne[2]) * tensor.nb[2] <= longest * size;
 }
 
-/// ggml has the innermost axis first; `order` names its axes, outermost first.
-template <std::size_t Rank> struct view {
-    view(const char* name, std::int32_t element, const ggml_tensor& tensor, std::array<int, Rank> order) : name(name) {
-        for (std::size_t axis = 0; axis < Rank; ++axis) {
-            shape[axis] = tensor.ne[order[axis]];
-            strides[axis] = static_cast<std::int64_t>(tensor.nb[order[axis]] / ggml_type_size(tensor.type));
-        }
-        argument = attune_tensor_argument(name, attune_dense(tensor.data, element, Rank, shape.data()));
-        argument.tensor.strides = strides.data();
-    }
-    view(const view&) = delete;
+/// ggml has the innermost axis first: q, k and v are (depth, query or key, head, batch), out is (depth, head, query,
+/// batch).
+void add(arguments& list, const char* name, element_type element, const ggml_tensor& tensor, int head = 2,
+         int row = 1) {
+    const auto stride = [&](int axis) { return static_cast<std::int64_t>(tensor.nb[axis] / tensor.nb[0]); };
+    list.tensor(name, static_cast<std::int32_t>(element), tensor.data,
+                {tensor.ne[3], tensor.ne[head], tensor.ne[row], tensor.ne[0]},
+                {stride(3), stride(head), stride(row), 1});
+}
 
-    const char* name;
-    std::array<std::int64_t, Rank> shape, strides;
-    attune_argument argument;
-};
+/// The scales of blocks, then the codes: the same memory as two tensors, whose strides are whole blocks.
+void add_blocks(arguments& list, const char* scales, const char* codes, const cache_type& type,
+                const ggml_tensor& tensor) {
+    constexpr std::int64_t half = 2;
+    const auto stride = [&](int axis, std::int64_t size) { return static_cast<std::int64_t>(tensor.nb[axis]) / size; };
+    const std::int64_t blocks = tensor.ne[0] / channels;
+    list.tensor(scales, ATTUNE_F16, tensor.data, {tensor.ne[3], tensor.ne[2], tensor.ne[1], blocks},
+                {stride(3, half), stride(2, half), stride(1, half), stride(0, half)});
+    list.tensor(codes, static_cast<std::int32_t>(type.element), static_cast<std::uint8_t*>(tensor.data) + half,
+                {tensor.ne[3], tensor.ne[2], tensor.ne[1], blocks, type.bytes},
+                {stride(3, 1), stride(2, 1), stride(1, 1), stride(0, 1), 1});
+}
 
-/// As ggml has it: powers of two numbers, one for the first heads, whose number is a power of two, one between them for
-/// the others.
-void fill_slopes(const operation& op, std::vector<float>& slopes) {
-    if (op.max_bias <= 0) {
-        slopes.assign(1, 1.0f);
-        return;
+void add_cache(arguments& list, const cache_type& type, const ggml_tensor& k, const ggml_tensor& v) {
+    if (type.bytes) {
+        add_blocks(list, "k_scales", "k_codes", type, k);
+        add_blocks(list, "v_scales", "v_codes", type, v);
+    } else {
+        add(list, "k", type.element, k);
+        add(list, "v", type.element, v);
     }
+}
+
+/// A power of two for each head, as ggml has it: of the first heads, whose number is a power of two, then those
+/// between.
+void find_slopes(const operation& op, std::vector<float>& slopes) {
+    if (op.max_bias <= 0) return slopes.assign(1, 1.0f);
     const auto heads = static_cast<std::size_t>(op.q.ne[2]), first = std::bit_floor(heads);
+    const float step = op.max_bias / static_cast<float>(first);
     slopes.resize(heads);
     for (std::size_t head = 0; head < heads; ++head)
-        slopes[head] =
-            head < first
-                ? std::exp2(-op.max_bias * static_cast<float>(head + 1) / static_cast<float>(first))
-                : std::exp2(-op.max_bias / 2 * static_cast<float>(2 * (head - first) + 1) / static_cast<float>(first));
+        slopes[head] = head < first ? std::exp2(-step * static_cast<float>(head + 1))
+                                    : std::exp2(-step * (static_cast<float>(head - first) + 0.5f));
 }
 
+/// Of an operation without a mask each query sees all keys: one row stands for all.
 void find_visible_keys(const operation& op, visible_keys& found) {
-    if (!op.mask) {
-        found.first.assign(1, 0), found.end.assign(1, static_cast<std::int32_t>(op.k.ne[1]));
-        found.intervals = true;
-        return;
+    if (op.mask) {
+        const auto stride = [&](int axis) { return static_cast<std::int64_t>(op.mask->nb[axis] / op.mask->nb[0]); };
+        return find_visible_keys({static_cast<const std::uint16_t*>(op.mask->data), op.mask->ne[3], op.q.ne[1],
+                                  op.k.ne[1], stride(3), stride(1)},
+                                 found);
     }
+    found.first.assign(1, 0);
+    found.end.assign(1, static_cast<std::int32_t>(op.k.ne[1]));
+    found.intervals = true;
+}
+
+bool is_supported_mask(const operation& op) {
     const ggml_tensor& mask = *op.mask;
-    constexpr std::size_t size = sizeof(std::uint16_t);
-    find_visible_keys({static_cast<const std::uint16_t*>(mask.data), mask.ne[3], op.q.ne[1], op.k.ne[1],
-                       static_cast<std::int64_t>(mask.nb[3] / size), static_cast<std::int64_t>(mask.nb[1] / size)},
-                      found);
+    return mask.type == GGML_TYPE_F16 && is_indexable(mask) && mask.ne[0] >= op.k.ne[1] && mask.ne[1] >= op.q.ne[1] &&
+           mask.ne[2] == 1 && (mask.ne[3] == 1 || mask.ne[3] == op.q.ne[3]);
 }
 
 }  // namespace
@@ -126,63 +159,46 @@ void find_visible_keys(const operation& op, visible_keys& found) {
 bool is_supported(const ggml_tensor& node) {
     if (node.op != GGML_OP_FLASH_ATTN_EXT) return false;
     const operation op(node);
-    const variants* const of = variants_of(op);
-    if (!of || op.q.type != GGML_TYPE_F32 || !has_kernel(*of, op.q.ne[0], op.v.ne[0])) return false;
+    const cache_type* const type = type_of(op);
+    if (!type || op.q.type != GGML_TYPE_F32 || !has_kernel(*type, op.q.ne[0], op.v.ne[0])) return false;
+    for (const ggml_tensor* each : {&op.q, &op.k, &op.v, &op.out})
+        if (!is_indexable(*each) || each->ne[3] != op.q.ne[3]) return false;
     if (op.k.ne[2] != op.v.ne[2] || op.q.ne[2] % op.k.ne[2] != 0) return false;
-    if (op.k.ne[3] != op.q.ne[3] || op.v.ne[3] != op.q.ne[3]) return false;
-    if (!is_view(op.q) || !is_view(op.k) || !is_view(op.v) || !is_view(op.out)) return false;
-    if (op.mask) {
-        const ggml_tensor& mask = *op.mask;
-        if (mask.type != GGML_TYPE_F16 || !is_view(mask) || mask.ne[0] < op.k.ne[1] || mask.ne[1] < op.q.ne[1])
-            return false;
-        if (mask.ne[2] != 1 || (mask.ne[3] != 1 && mask.ne[3] != op.q.ne[3])) return false;
-    }
-    return !op.sinks || (op.sinks->type == GGML_TYPE_F32 && op.sinks->ne[0] == op.q.ne[2] && is_view(*op.sinks));
+    if (op.sinks && (op.sinks->type != GGML_TYPE_F32 || op.sinks->ne[0] != op.q.ne[2])) return false;
+    return !op.mask || is_supported_mask(op);
 }
 
 std::string compute(const ggml_tensor& node, int threads, scratch& memory) {
+    if (!is_supported(node)) return "attune: expected an operation that supports_op takes, got another";
+    if (ggml_is_empty(&node)) return {};
     const operation op(node);
-    const variants* const of = variants_of(op);
-    if (!of) return "attune: expected an operation that supports_op takes, got another";
-    if (op.out.ne[1] * op.out.ne[2] * op.out.ne[3] == 0) return {};
     find_visible_keys(op, memory.visible);
-    fill_slopes(op, memory.slopes);
-
+    find_slopes(op, memory.slopes);
     const bool reads_mask = !memory.visible.intervals, caps = op.softcap != 0;
-    const view<4> q("q", ATTUNE_F32, op.q, {3, 2, 1, 0}), out("out", ATTUNE_F32, op.out, {3, 1, 2, 0});
-    const auto element = static_cast<std::int32_t>(of->element);
-    const view<4> k("k", element, op.k, {3, 2, 1, 0}), v("v", element, op.v, {3, 2, 1, 0});
+    const cache_type& type = *type_of(op);
 
-    const std::int64_t batches = op.mask ? op.mask->ne[3] : 1, queries = op.mask ? op.q.ne[1] : 1;
-    const std::int64_t rows[] = {batches, queries}, one[] = {1};
-    const std::int64_t heads[] = {op.q.ne[2]}, slopes[] = {static_cast<std::int64_t>(memory.slopes.size())};
-    float no_sink = -std::numeric_limits<float>::infinity();
-    std::array<attune_argument, 11> list;
-    std::size_t count = 0;
-    const auto add = [&](const attune_argument& argument) { list[count++] = argument; };
-    for (const attune_argument* each : {&q.argument, &k.argument, &v.argument, &out.argument}) add(*each);
-    add(attune_tensor_argument("first_key", attune_dense(memory.visible.first.data(), ATTUNE_I32, 2, rows)));
-    add(attune_tensor_argument("end_key", attune_dense(memory.visible.end.data(), ATTUNE_I32, 2, rows)));
-    add(attune_tensor_argument("sink", op.sinks ? attune_dense(op.sinks->data, ATTUNE_F32, 1, heads)
-                                                : attune_dense(&no_sink, ATTUNE_F32, 1, one)));
-    add(attune_real_argument("scale", static_cast<double>(op.scale)));
-    if (caps) add(attune_real_argument("cap", static_cast<double>(op.softcap)));
-    std::int64_t mask_shape[3], mask_strides[3];
+    arguments list;
+    add(list, "q", element_type::f32, op.q);
+    add_cache(list, type, op.k, op.v);
+    const std::int64_t batches = op.mask ? op.mask->ne[3] : 1, rows = op.mask ? op.q.ne[1] : 1;
+    list.tensor("first_key", ATTUNE_I32, memory.visible.first.data(), {batches, rows}, {rows, 1});
+    list.tensor("end_key", ATTUNE_I32, memory.visible.end.data(), {batches, rows}, {rows, 1});
+    float none = -std::numeric_limits<float>::infinity();
+    list.tensor("sink", ATTUNE_F32, op.sinks ? op.sinks->data : &none, {op.sinks ? op.q.ne[2] : 1}, {1});
+    list.number("scale", static_cast<double>(op.scale));
+    if (caps) list.number("cap", static_cast<double>(op.softcap));
     if (reads_mask) {
-        const ggml_tensor& mask = *op.mask;
-        const std::int64_t shape[] = {mask.ne[3], op.q.ne[1], op.k.ne[1]};
-        const std::int64_t strides[] = {static_cast<std::int64_t>(mask.nb[3] / 2),
-                                        static_cast<std::int64_t>(mask.nb[1] / 2), 1};
-        std::ranges::copy(shape, mask_shape), std::ranges::copy(strides, mask_strides);
-        attune_tensor read = attune_dense(mask.data, ATTUNE_F16, 3, mask_shape);
-        read.strides = mask_strides;
-        add(attune_tensor_argument("mask_values", read));
-        add(attune_tensor_argument("slope", attune_dense(memory.slopes.data(), ATTUNE_F32, 1, slopes)));
+        const auto stride = [&](int axis) { return static_cast<std::int64_t>(op.mask->nb[axis] / op.mask->nb[0]); };
+        list.tensor("mask_values", ATTUNE_F16, op.mask->data, {batches, rows, op.k.ne[1]}, {stride(3), stride(1), 1});
+        list.tensor("slope", ATTUNE_F32, memory.slopes.data(), {static_cast<std::int64_t>(memory.slopes.size())}, {1});
     }
+    add(list, "out", element_type::f32, op.out, 1, 2);
+
     attune_options how{};
-    how.size = sizeof how, how.threads = threads;
-    const attune_status status = attune_run(of->functions[reads_mask][caps](), list.data(), count, &how);
-    return status == ATTUNE_OK ? std::string() : attune_error_text();
+    how.size = sizeof how;
+    how.threads = threads;
+    const attune_variant* const variant = type.variants.functions[reads_mask][caps]();
+    return attune_run(variant, list.data(), list.size(), &how) == ATTUNE_OK ? std::string() : attune_error_text();
 }
 
 }  // namespace attune::ggml

@@ -1,0 +1,153 @@
+// What a llama.cpp computes of a model, for models.py: the logarithm of a text's perplexity, the greedy tokens that
+// follow its first ones, and how long both took. Which backends compute it is llama.cpp's own business
+// (GGML_BACKEND_PATH).
+//
+//     generate MODEL TEXT on|off f16|q8_0|q4_0 THREADS TOKENS       on, off: flash attention, which is what backends
+//     take
+#include <ggml-backend.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int batch = 512;
+constexpr int prompt = 32;  // tokens that are continued
+
+int splits = 0;  // how many parts llama.cpp's scheduler made of a graph, as its log has it
+
+void note(ggml_log_level, const char* text, void*) {
+    constexpr char before[] = "splits = ";
+    if (const char* const found = std::strstr(text, before)) splits = std::atoi(found + std::strlen(before));
+}
+
+ggml_type type_of(const std::string& name) {
+    if (name == "f16") return GGML_TYPE_F16;
+    if (name == "q8_0") return GGML_TYPE_Q8_0;
+    if (name == "q4_0") return GGML_TYPE_Q4_0;
+    throw std::runtime_error("expected f16, q8_0 or q4_0, got " + name);
+}
+
+class engine {
+public:
+    engine(const char* file, llama_flash_attn_type flash, ggml_type cache, int threads) {
+        llama_model_params of_model = llama_model_default_params();
+        model_ = llama_model_load_from_file(file, of_model);
+        if (!model_) throw std::runtime_error(std::string("no model in ") + file);
+        llama_context_params params = llama_context_default_params();
+        params.n_ctx = 4096;
+        params.n_batch = params.n_ubatch = batch;
+        params.n_threads = params.n_threads_batch = threads;
+        params.flash_attn_type = flash;
+        params.type_k = params.type_v = cache;
+        context_ = llama_init_from_model(model_, params);
+        if (!context_) throw std::runtime_error("no context");
+    }
+    engine(const engine&) = delete;
+    ~engine() {
+        llama_free(context_);
+        llama_model_free(model_);
+    }
+
+    std::vector<llama_token> tokens_of(const std::string& text) const {
+        std::vector<llama_token> tokens(text.size() + 8);
+        const int count = llama_tokenize(vocabulary(), text.data(), static_cast<int>(text.size()), tokens.data(),
+                                         static_cast<int>(tokens.size()), true, false);
+        if (count < prompt) throw std::runtime_error("expected a text of " + std::to_string(prompt) + " tokens");
+        tokens.resize(static_cast<std::size_t>(count));
+        return tokens;
+    }
+
+    /// Of each token but the first, minus the logarithm of its probability.
+    double surprise(const std::vector<llama_token>& tokens) {
+        start();
+        double sum = 0;
+        llama_batch part = llama_batch_init(batch, 0, 1);
+        for (std::size_t begin = 0; begin + 1 < tokens.size(); begin += batch) {
+            part.n_tokens = static_cast<int>(std::min<std::size_t>(batch, tokens.size() - begin));
+            for (int i = 0; i < part.n_tokens; ++i) {
+                part.token[i] = tokens[begin + static_cast<std::size_t>(i)];
+                part.pos[i] = static_cast<int>(begin) + i;
+                part.n_seq_id[i] = 1, part.seq_id[i][0] = 0, part.logits[i] = 1;
+            }
+            decode(part);
+            for (int i = 0; i < part.n_tokens && begin + static_cast<std::size_t>(i) + 1 < tokens.size(); ++i)
+                sum += surprise_at(i, tokens[begin + static_cast<std::size_t>(i) + 1]);
+        }
+        llama_batch_free(part);
+        return sum / static_cast<double>(tokens.size() - 1);
+    }
+
+    std::vector<llama_token> greedy(std::vector<llama_token> tokens, int count) {
+        start();
+        std::vector<llama_token> made;
+        for (int i = 0; i < count; ++i) {
+            decode(llama_batch_get_one(tokens.data(), static_cast<int>(tokens.size())));
+            const float* const logits = llama_get_logits_ith(context_, -1);
+            made.push_back(static_cast<llama_token>(std::max_element(logits, logits + words()) - logits));
+            tokens.assign(1, made.back());
+        }
+        return made;
+    }
+
+private:
+    const llama_vocab* vocabulary() const { return llama_model_get_vocab(model_); }
+    int words() const { return llama_vocab_n_tokens(vocabulary()); }
+    void start() { llama_memory_clear(llama_get_memory(context_), true); }
+    void decode(llama_batch part) {
+        if (llama_decode(context_, part) != 0) throw std::runtime_error("llama_decode failed");
+    }
+    double surprise_at(int place, llama_token token) {
+        const float* const logits = llama_get_logits_ith(context_, place);
+        const float largest = *std::max_element(logits, logits + words());
+        double sum = 0;
+        for (int word = 0; word < words(); ++word) sum += std::exp(static_cast<double>(logits[word] - largest));
+        return std::log(sum) + static_cast<double>(largest - logits[token]);
+    }
+
+    llama_model* model_ = nullptr;
+    llama_context* context_ = nullptr;
+};
+
+template <class Work> double seconds(Work work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    if (argc != 7) throw std::runtime_error("expected MODEL TEXT on|off CACHE THREADS TOKENS");
+    llama_log_set(note, nullptr);
+    ggml_backend_load_all();
+    const bool on = std::string(argv[3]) == "on";
+    engine model(argv[1], on ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED, type_of(argv[4]),
+                 std::atoi(argv[5]));
+    std::ifstream file(argv[2]);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::vector<llama_token> tokens = model.tokens_of(text), made;
+    double surprise = 0;
+    const double of_text = seconds([&] { surprise = model.surprise(tokens); });
+    std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f, \"seconds_of_text\": %.3f, ", splits,
+                tokens.size(), surprise, of_text);
+    tokens.resize(prompt);
+    const double of_greedy = seconds([&] { made = model.greedy(tokens, std::atoi(argv[6])); });
+    std::printf("\"seconds_of_greedy\": %.3f, \"greedy\": [", of_greedy);
+    for (std::size_t i = 0; i < made.size(); ++i) std::printf(i ? ", %d" : "%d", made[i]);
+    std::puts("]}");
+    return 0;
+} catch (const std::exception& wrong) {
+    std::fprintf(stderr, "generate: %s\n", wrong.what());
+    return 1;
+}

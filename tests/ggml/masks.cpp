@@ -1,0 +1,135 @@
+// The backend beside ggml's own for the CPU, over masks that test-backend-ops does not make: causal rows at any place
+// of a cache, windows, rows that see nothing, sequences apart, and masks of none of these kinds. ggml's own has the
+// same numbers in f32, where it rounds nothing.
+//
+//     masks BACKEND.so
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct shape {
+    std::int64_t depth, heads, key_heads, queries, keys, batches;
+    ggml_type cache;
+};
+using rule = std::function<float(std::int64_t batch, std::int64_t query, std::int64_t key)>;  // what the mask holds
+
+constexpr float hidden = -std::numeric_limits<float>::infinity();
+
+/// Keys and values are those of of.cache; they lie in memory as `stored`.
+std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type stored, const rule& mask_of) {
+    ggml_context* const context = ggml_init({16 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true});
+    ggml_tensor* const q = ggml_new_tensor_4d(context, GGML_TYPE_F32, of.depth, of.queries, of.heads, of.batches);
+    ggml_tensor* const k = ggml_new_tensor_4d(context, stored, of.depth, of.keys, of.key_heads, of.batches);
+    ggml_tensor* const v = ggml_dup_tensor(context, k);
+    ggml_tensor* const mask = ggml_new_tensor_4d(context, GGML_TYPE_F16, of.keys, of.queries, 1, of.batches);
+    ggml_tensor* const out =
+        ggml_flash_attn_ext(context, q, k, v, mask, 1 / std::sqrt(static_cast<float>(of.depth)), 0, 0);
+    if (!ggml_backend_supports_op(backend, out)) throw std::runtime_error("declined");
+    ggml_cgraph* const graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, out);
+    ggml_backend_buffer_t const buffer = ggml_backend_alloc_ctx_tensors(context, backend);
+
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (ggml_tensor* each : {q, k, v}) {
+        std::vector<float> values(static_cast<std::size_t>(ggml_nelements(each)));
+        std::generate(values.begin(), values.end(), [&] { return normal(random); });
+        const auto rounded = [&](ggml_type type) {
+            std::vector<std::uint8_t> bytes(ggml_row_size(type, ggml_nelements(each)));
+            ggml_quantize_chunk(type, values.data(), bytes.data(), 0, ggml_nrows(each), each->ne[0], nullptr);
+            return bytes;
+        };
+        std::vector<std::uint8_t> bytes = rounded(each == q ? GGML_TYPE_F32 : of.cache);
+        if (each != q && of.cache != GGML_TYPE_F32 && stored == GGML_TYPE_F32) {
+            ggml_get_type_traits(of.cache)->to_float(bytes.data(), values.data(), ggml_nelements(each));
+            bytes = rounded(GGML_TYPE_F32);
+        }
+        ggml_backend_tensor_set(each, bytes.data(), 0, bytes.size());
+    }
+    std::vector<ggml_fp16_t> halves;
+    for (std::int64_t b = 0; b < of.batches; ++b)
+        for (std::int64_t i = 0; i < of.queries; ++i)
+            for (std::int64_t j = 0; j < of.keys; ++j) halves.push_back(ggml_fp32_to_fp16(mask_of(b, i, j)));
+    ggml_backend_tensor_set(mask, halves.data(), 0, ggml_nbytes(mask));
+
+    const ggml_status status = ggml_backend_graph_compute(backend, graph);
+    std::vector<float> result(static_cast<std::size_t>(ggml_nelements(out)));
+    ggml_backend_tensor_get(out, result.data(), 0, ggml_nbytes(out));
+    ggml_backend_buffer_free(buffer);
+    ggml_free(context);
+    if (status != GGML_STATUS_SUCCESS) throw std::runtime_error("failed");
+    return result;
+}
+
+/// The square of the error by that of the values, as test-backend-ops has it.
+double error(const std::vector<float>& got, const std::vector<float>& expected) {
+    double wrong = 0, size = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        if (std::isfinite(got[i]) != std::isfinite(expected[i])) return 1;
+        wrong += std::pow(got[i] - expected[i], 2), size += std::pow(expected[i], 2);
+    }
+    return size > 0 ? wrong / size : wrong;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    if (argc != 2) throw std::runtime_error("expected BACKEND.so");
+    ggml_backend_load_all();
+    if (!ggml_backend_load(argv[1])) throw std::runtime_error(std::string("cannot load ") + argv[1]);
+    ggml_backend_t const cpu = ggml_backend_init_by_name("CPU", nullptr);
+    ggml_backend_t const attune = ggml_backend_init_by_name("attune", nullptr);
+    struct named {
+        const char* name;
+        rule mask;
+    };
+    int failed = 0, done = 0;
+    for (const ggml_type cache : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0})
+        for (const std::int64_t queries : {1, 4, 32, 67})
+            for (const std::int64_t keys : {256, 1792})
+                for (const std::int64_t batches : {1, 2}) {
+                    const shape of{64, 6, 2, queries, keys, batches, cache};
+                    const std::int64_t before = keys - queries - 40;
+                    const named masks[] = {
+                        {"causal", [=](auto b, auto i, auto j) { return j <= before + i - b ? 0 : hidden; }},
+                        {"causal from a later key",
+                         [=](auto, auto i, auto j) { return j >= before && j <= before + i ? 0 : hidden; }},
+                        {"window",
+                         [=](auto, auto i, auto j) { return j <= before + i && j > before + i - 100 ? 0 : hidden; }},
+                        {"all", [](auto, auto, auto) { return 0.0f; }},
+                        {"nothing in some rows", [](auto b, auto i, auto) { return (b + i) % 3 ? 0 : hidden; }},
+                        {"sequences apart", [](auto, auto i, auto j) { return (i + j) % 3 ? hidden : 0; }},
+                        {"causal with a bias", [=](auto, auto i, auto j) {
+                             return j <= before + i ? 0.01f * static_cast<float>(j - before) : hidden;
+                         }}};
+                    for (const named& mask : masks) {
+                        const double wrong =
+                            error(computed(attune, of, cache, mask.mask), computed(cpu, of, GGML_TYPE_F32, mask.mask));
+                        ++done;
+                        if (wrong < 1e-10) continue;
+                        ++failed;
+                        std::printf("%s: %s, %d queries, %d keys, %d batch elements: error %g\n", ggml_type_name(cache),
+                                    mask.name, static_cast<int>(queries), static_cast<int>(keys),
+                                    static_cast<int>(batches), wrong);
+                    }
+                }
+    std::printf("%d masks, %d wrong\n", done, failed);
+    return failed != 0;
+} catch (const std::exception& wrong) {
+    std::fprintf(stderr, "masks: %s\n", wrong.what());
+    return 2;
+}
