@@ -66,8 +66,8 @@ public:
     Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 where sums of the thread are rescaled
     Halide::Func sums{"sums"}, added{"added"};
     Halide::Func before_added{"before_added"};  ///< by warpgroups, whose sums are all there at once; else undefined
-    Halide::Func state{"state"};  ///< a tuple: accumulators, the sum, the maximum
-    Halide::Func left{"left"};    ///< the maximum, the sum
+    Halide::Func state{"state"};                ///< a tuple: accumulators, the sum, the maximum
+    Halide::Func left{"left"};                  ///< the maximum, the sum
     /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
     /// be as it is.
     Halide::Func spoilt;

@@ -36,8 +36,8 @@ std::string depths_of(const kernel_request& r) {
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
 }
 
-/// How far a number of queries is from those that a kernel serves, how many it serves, how little it asks of rows and of
-/// cards, and whether its schedule is everybody's: the least one is chosen.
+/// How far a number of queries is from those that a kernel serves, how many it serves, how little it asks of rows and
+/// of cards, and whether its schedule is everybody's: the least one is chosen.
 std::tuple<std::int64_t, std::int64_t, int, int, bool> distance(const kernel& k, std::int64_t queries) {
     const std::int64_t from = k.from_queries, to = k.to_queries;
     return {queries < from ? from - queries
