@@ -224,21 +224,18 @@ void number_run::terminal(node_id at, values& to) {
         to.counts = to.step != 0;
     };
     static constexpr fill tensor = [](number_run&, node_id, values&) {};  // what loads and extents ask for is no number
+    static constexpr auto of_kind = [](kind is, float real, std::int64_t whole) {
+        return is == kind::real ? number{.real = real} : number{.integer = static_cast<integer>(whole)};
+    };
     static constexpr fill passed = [](number_run& r, node_id at, values& to) {
         const instruction& n = r.call_.node(at);
         const auto input = static_cast<std::size_t>(n.input);
         const scalar_value given = scalar_of(r.call_.graph.inputs[input], *r.call_.given.inputs[input]);
-        if (n.kind == kind::real)
-            to.at[0].real = given.real;
-        else
-            to.at[0].integer = static_cast<integer>(given.integer);
+        to.at[0] = of_kind(n.kind, given.real, given.integer);
     };
     static constexpr fill constant = [](number_run& r, node_id at, values& to) {
         const instruction& n = r.call_.node(at);
-        if (n.kind == kind::real)
-            to.at[0].real = static_cast<float>(n.number);
-        else
-            to.at[0].integer = static_cast<integer>(n.integer);
+        to.at[0] = of_kind(n.kind, static_cast<float>(n.number), n.integer);
     };
     static constexpr fill in_use = [](number_run& r, node_id, values& to) {
         for (int i = 0; number& each : r.room(to))
