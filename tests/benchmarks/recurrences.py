@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Recurrences beside ONNX Runtime's com.microsoft.LinearAttention and Transformers' functions, f32, in turns in one run.
+"""Recurrences beside ONNX Runtime's com.microsoft.LinearAttention and Transformers' functions, in turns in one run.
 
     recurrences.py BUILD/bin/recurrent_benchmark [--cases GLOB...] [--threads N] [--cpu] [--beside PROGRAM]
 
 A case is a rule and its tokens: a prompt, or decode of one token, whose states lie in a cache or, of 20 sequences, in memory. Outputs and states are compared before anything
-is timed. attune's state goes on in place; ONNX Runtime and Transformers return a new one. Times are medians, of one thread with --cpu those of the process on its CPU, which a
+is timed. All is f32, but rows and outputs of attune's _bf16, whose peers have the same numbers in f32. attune's state goes on in place; ONNX Runtime and Transformers return a new one. Times are medians, of one thread with --cpu those of the process on its CPU, which a
 machine that others use, too, does not enlarge. "of peak" counts the products with the state alone, 6 x depth x value depth a token of the delta rule and 4 of additive rules;
 "of scaling" is the share of the rate at which a loop scales the same states in place.
 """
@@ -13,10 +13,10 @@ import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile, ti
 from turns import ROOT, by_turns, cpu_name, program, seconds_of, with_torch
 
 # depth, value depth, heads, and of ONNX Runtime's operator the rule and whether decays are of channels
-RULES = {"gated_delta": (128, 128, 32, "gated_delta", False), "kda": (128, 128, 32, "gated_delta", True), "mamba2": (128, 64, 64, "gated", False), "gla": (64, 64, 32, "gated", True)}
+RULES = {"gated_delta": (128, 128, 32, "gated_delta", False), "gated_delta_bf16": (128, 128, 32, "gated_delta", False), "kda": (128, 128, 32, "gated_delta", True), "mamba2": (128, 64, 64, "gated", False), "gla": (64, 64, 32, "gated", True)}
 CASES = {f"{rule}/{tokens}": (rule, 1, tokens) for rule in RULES for tokens in (512, 2048)}
 CASES |= {f"{rule}/decode": (rule, 1, 1) for rule in RULES} | {f"{rule}/decode_memory": (rule, 20, 1) for rule in RULES}
-TOLERANCE = 1e-4
+TOLERANCE, TOLERANCE_OF_BF16 = 1e-4, 4e-3
 
 
 def tensors_of(numpy, rule, batch, tokens):
@@ -62,7 +62,7 @@ def transformers(torch, rule, x):
         from transformers.models.qwen3_next import modeling_qwen3_next as qwen
     except ImportError:
         return None
-    if rule != "gated_delta":
+    if not rule.startswith("gated_delta"):
         return None
     tokens = x["q_rows"].shape[2]
     q, k, v, g, beta = (torch.from_numpy(x[name]).transpose(1, 2).contiguous() for name in ("q_rows", "k_rows", "v_rows", "log_decay", "beta"))
@@ -80,19 +80,25 @@ def measure(numpy, torch, programs, folder, name, options):
     rule, batch, tokens = CASES[name]
     depth, value_depth, heads, _, _ = RULES[rule]
     x = tensors_of(numpy, rule, batch, tokens)
+    kind, tolerance = numpy.float32, TOLERANCE
+    if rule.endswith("_bf16"):
+        from ml_dtypes import bfloat16 as kind  # onnx needs it, too
+
+        tolerance = TOLERANCE_OF_BF16
+        x |= {rows: x[rows].astype(kind).astype(numpy.float32) for rows in ("q_rows", "k_rows", "v_rows")}
     for tensor, numbers in x.items():
-        numbers.tofile(folder / f"{tensor}.bin")
+        (numbers.astype(kind) if tensor.endswith("_rows") else numbers).tofile(folder / f"{tensor}.bin")
     peers = {"ONNX Runtime": onnx_runtime(numpy, rule, x, options.threads), "Transformers": transformers(torch, rule, x)}
     peers = {who: call for who, call in peers.items() if call}
     expected = {who: call() for who, call in peers.items()}
     for who, serves in programs.items():
         serves("load", rule, batch, heads, tokens, depth, value_depth)
         made = serves("run")
-        got = numpy.fromfile(folder / "out.bin", numpy.float32).reshape(x["v_rows"].shape), numpy.fromfile(folder / "state_out.bin", numpy.float32).reshape(x["state_in"].shape)
+        got = numpy.fromfile(folder / "out.bin", kind).astype(numpy.float32).reshape(x["v_rows"].shape), numpy.fromfile(folder / "state_out.bin", numpy.float32).reshape(x["state_in"].shape)
         for peer, values in expected.items():
             worst = max(float(abs(a - b).max()) for a, b in zip(got, values))
-            if not worst <= TOLERANCE:
-                sys.exit(f"{name}: {who} and {peer} differ by {worst:.1e}, more than {TOLERANCE:.0e}")
+            if not worst <= tolerance:
+                sys.exit(f"{name}: {who} and {peer} differ by {worst:.1e}, more than {tolerance:.0e}")
     peaks = []
 
     def turn(serves):

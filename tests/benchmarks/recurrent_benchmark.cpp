@@ -11,8 +11,8 @@
 // `cpu`              from now on seconds are those of the process on its CPUs: of one thread, on a machine that others
 // use
 //
-// Rules: gated_delta, kda, mamba2, gla. Each line is answered by one line of JSON; {"error": "..."} where it cannot be
-// done. Ends with its input.
+// Rules: gated_delta, gated_delta_bf16, kda, mamba2, gla. Each line is answered by one line of JSON; {"error": "..."}
+// where it cannot be done. Ends with its input.
 #include "peak.hpp"
 #include "recurrent_variants.hpp"
 
@@ -42,6 +42,7 @@ using nlohmann::json;
 const std::map<std::string, const attune::kernel_table*, std::less<>>& rules() {
     static const std::map<std::string, const attune::kernel_table*, std::less<>> all{
         {"gated_delta", &attune::detail::table_of<bench::gated_delta>()},
+        {"gated_delta_bf16", &attune::detail::table_of<bench::gated_delta_bf16>()},
         {"kda", &attune::detail::table_of<bench::kda>()},
         {"mamba2", &attune::detail::table_of<bench::mamba2>()},
         {"gla", &attune::detail::table_of<bench::gla>()}};

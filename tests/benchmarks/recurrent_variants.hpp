@@ -37,6 +37,7 @@ template <class Rows> constexpr auto gla_of(Rows rows) {
 }
 
 inline constexpr auto gated_delta = gated_delta_of(recurring<f32>());
+inline constexpr auto gated_delta_bf16 = gated_delta_of(recurring<bf16>());
 inline constexpr auto kda = kda_of(recurring<f32>());
 inline constexpr auto mamba2 = mamba2_of(recurring<f32>());
 inline constexpr auto gla = gla_of(recurring<f32>());
