@@ -148,6 +148,17 @@ void find_visible_keys(const operation& op, visible_keys& found) {
     found.intervals = true;
 }
 
+#ifdef _OPENMP
+/// ggml's own threads, where it was built with OpenMP: a process has one pool of them, and they spin for a while after
+/// ggml's nodes. Threads beside them would share their CPUs.
+void run_tasks(void*, std::int32_t count, std::int32_t threads, attune_task task, void* tasks) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (std::int32_t i = 0; i < count; ++i) task(tasks, i);
+}
+#else
+constexpr attune_parallel_for run_tasks = nullptr;  // attune's own threads
+#endif
+
 bool is_supported_mask(const operation& op) {
     const ggml_tensor& mask = *op.mask;
     return mask.type == GGML_TYPE_F16 && is_indexable(mask) && mask.ne[0] >= op.k.ne[1] && mask.ne[1] >= op.q.ne[1] &&
@@ -197,6 +208,7 @@ std::string compute(const ggml_tensor& node, int threads, scratch& memory) {
     attune_options how{};
     how.size = sizeof how;
     how.threads = threads;
+    how.pool = run_tasks;
     const attune_variant* const variant = type.variants.functions[reads_mask][caps]();
     return attune_run(variant, list.data(), list.size(), &how) == ATTUNE_OK ? std::string() : attune_error_text();
 }

@@ -26,7 +26,7 @@ from pages import anchors_of
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 TENSORS = "Q K V O S L B R T lengths".split()
 STAND_INS = """
-foreach(command IN ITEMS project find_package attune_add_torch_library attune_add_jax_library attune_add_tvm_ffi_library add_executable target_link_libraries add_subdirectory install attune_install_variant find_library)
+foreach(command IN ITEMS project find_package attune_add_torch_library attune_add_jax_library attune_add_tvm_ffi_library attune_add_ggml_backend add_executable target_link_libraries add_subdirectory install attune_install_variant find_library)
     cmake_language(EVAL CODE "macro(${command})\\nendmacro()")
 endforeach()
 function(attune_add_variant target)

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int batch = 512;
 constexpr int prompt = 32;  // tokens that are continued
+constexpr int most = 1024;  // of a text are read
 
 int splits = 0;  // how many parts llama.cpp's scheduler made of a graph, as its log has it
 
@@ -32,15 +33,16 @@ void note(ggml_log_level, const char* text, void*) {
 }
 
 ggml_type type_of(const std::string& name) {
+    if (name == "f32") return GGML_TYPE_F32;
     if (name == "f16") return GGML_TYPE_F16;
     if (name == "q8_0") return GGML_TYPE_Q8_0;
     if (name == "q4_0") return GGML_TYPE_Q4_0;
-    throw std::runtime_error("expected f16, q8_0 or q4_0, got " + name);
+    throw std::runtime_error("expected f32, f16, q8_0 or q4_0, got " + name);
 }
 
 class engine {
 public:
-    engine(const char* file, llama_flash_attn_type flash, ggml_type cache, int threads) {
+    engine(const char* file, ggml_type cache, int threads) {
         llama_model_params of_model = llama_model_default_params();
         model_ = llama_model_load_from_file(file, of_model);
         if (!model_) throw std::runtime_error(std::string("no model in ") + file);
@@ -48,7 +50,7 @@ public:
         params.n_ctx = 4096;
         params.n_batch = params.n_ubatch = batch;
         params.n_threads = params.n_threads_batch = threads;
-        params.flash_attn_type = flash;
+        params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
         params.type_k = params.type_v = cache;
         context_ = llama_init_from_model(model_, params);
         if (!context_) throw std::runtime_error("no context");
@@ -64,7 +66,7 @@ public:
         const int count = llama_tokenize(vocabulary(), text.data(), static_cast<int>(text.size()), tokens.data(),
                                          static_cast<int>(tokens.size()), true, false);
         if (count < prompt) throw std::runtime_error("expected a text of " + std::to_string(prompt) + " tokens");
-        tokens.resize(static_cast<std::size_t>(count));
+        tokens.resize(static_cast<std::size_t>(std::min(count, most)));
         return tokens;
     }
 
@@ -128,12 +130,10 @@ template <class Work> double seconds(Work work) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-    if (argc != 7) throw std::runtime_error("expected MODEL TEXT on|off CACHE THREADS TOKENS");
+    if (argc != 6) throw std::runtime_error("expected MODEL TEXT CACHE THREADS TOKENS");
     llama_log_set(note, nullptr);
     ggml_backend_load_all();
-    const bool on = std::string(argv[3]) == "on";
-    engine model(argv[1], on ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED, type_of(argv[4]),
-                 std::atoi(argv[5]));
+    engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]));
     std::ifstream file(argv[2]);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     std::vector<llama_token> tokens = model.tokens_of(text), made;
@@ -142,7 +142,7 @@ int main(int argc, char** argv) try {
     std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f, \"seconds_of_text\": %.3f, ", splits,
                 tokens.size(), surprise, of_text);
     tokens.resize(prompt);
-    const double of_greedy = seconds([&] { made = model.greedy(tokens, std::atoi(argv[6])); });
+    const double of_greedy = seconds([&] { made = model.greedy(tokens, std::atoi(argv[5])); });
     std::printf("\"seconds_of_greedy\": %.3f, \"greedy\": [", of_greedy);
     for (std::size_t i = 0; i < made.size(); ++i) std::printf(i ? ", %d" : "%d", made[i]);
     std::puts("]}");

@@ -33,11 +33,14 @@ constexpr float hidden = -std::numeric_limits<float>::infinity();
 std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type stored, const rule& mask_of) {
     ggml_context* const context = ggml_init({16 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true});
     ggml_tensor* const q = ggml_new_tensor_4d(context, GGML_TYPE_F32, of.depth, of.queries, of.heads, of.batches);
-    ggml_tensor* const k = ggml_new_tensor_4d(context, stored, of.depth, of.keys, of.key_heads, of.batches);
-    ggml_tensor* const v = ggml_dup_tensor(context, k);
+    const auto new_cache = [&] {  // as llama.cpp has it: the heads of a token beside each other
+        return ggml_new_tensor_4d(context, stored, of.depth, of.key_heads, of.keys, of.batches);
+    };
+    ggml_tensor *const k = new_cache(), *const v = new_cache();
     ggml_tensor* const mask = ggml_new_tensor_4d(context, GGML_TYPE_F16, of.keys, of.queries, 1, of.batches);
     ggml_tensor* const out =
-        ggml_flash_attn_ext(context, q, k, v, mask, 1 / std::sqrt(static_cast<float>(of.depth)), 0, 0);
+        ggml_flash_attn_ext(context, q, ggml_permute(context, k, 0, 2, 1, 3), ggml_permute(context, v, 0, 2, 1, 3),
+                            mask, 1 / std::sqrt(static_cast<float>(of.depth)), 0, 0);
     if (!ggml_backend_supports_op(backend, out)) throw std::runtime_error("declined");
     ggml_cgraph* const graph = ggml_new_graph(context);
     ggml_build_forward_expand(graph, out);

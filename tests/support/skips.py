@@ -29,5 +29,8 @@ ALLOWED = {
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",
     "python.jax_refusals": "as python.jax_functions",
     "python.jax_gradients": "as python.jax_functions",
+    "ggml.backend_ops": "llama.cpp takes long to build; ./tests/run full:ggml does",
+    "ggml.masks": "as ggml.backend_ops",
+    "ggml.models": "as ggml.backend_ops",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
