@@ -3,7 +3,7 @@
 #     GRAPHS <my::alibi>...                the graphs, as C++ names them
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
-#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS. Beside x86-64-v4, x86-64-v4-bf16 and x86-64-v4-amx are built if DTYPES has bf16
+#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda, cuda-sm90a (beside cuda) or vulkan; default ATTUNE_TARGETS. Beside x86-64-v4, x86-64-v4-bf16 and x86-64-v4-amx are built if DTYPES has bf16
 #                                          or HEADER a `quantized<`, for products of integers
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, not on Vulkan); decode:<my::alibi> for one graph alone; default both
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too

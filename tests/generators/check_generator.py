@@ -129,7 +129,7 @@ def refuses():
         for arguments, sentence in [
             (["emit"], "expected one of --object"),
             (["emit", "--object", file], "expected --target"),
-            (["emit", "--object", file, "--target", "x86-64-v9"], 'expected a target among x86-64-v4-amx, x86-64-v4-bf16, x86-64-v4, x86-64-v3, x86-64-v2, aarch64, cuda, opencl, vulkan, got "x86-64-v9"'),
+            (["emit", "--object", file, "--target", "x86-64-v9"], 'expected a target among x86-64-v4-amx, x86-64-v4-bf16, x86-64-v4, x86-64-v3, x86-64-v2, aarch64, cuda-sm90a, cuda, opencl, vulkan, got "x86-64-v9"'),
             (["emit", "--object", file, "--target", "x86-64-v3", "--depths", "64y"], 'expected depths as "64" or "64x32"'),
             (["emit", "--object", file, "--target", "x86-64-v3", "--depths", "0"], 'expected depths as "64" or "64x32"'),
             (["emit", "--object", file, "--target", "x86-64-v3", "--dtypes", "f31"], "expected an element type among f32, bf16, f16"),

@@ -72,6 +72,40 @@ TEST_CASE("four calls with the same operands are one instruction") {
     CHECK(count(mixed, other) == 2);
 }
 
+namespace {
+
+/// A sum of a product of a warpgroup of 64 columns and 4 steps, whose fragments are %r1 to %r16; its rows begin at
+/// %rd1.
+std::string product_of_warpgroup(int which, const std::string& result) {
+    std::vector<std::string> operands{std::to_string(which)};
+    for (int n = 1; n <= 16; ++n) operands.push_back("%r" + std::to_string(n));
+    operands.emplace_back("%r20");
+    return "\tld.shared.b32 \t%r20, [%rd1];\n" + call("attune_wgmma_n64_s4_bf16", operands, result);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "calls with the numbers of their results are one product of a warpgroup, in a module for the cards that have it") {
+    const std::string rows = "\tmov.b64 \t%rd1, 2048;\n",
+                      text =
+                          completed(kernel(rows + product_of_warpgroup(0, "%r31") + product_of_warpgroup(31, "%r32")));
+    CHECK_THAT(text, ContainsSubstring(".version 8.0\n.target sm_90a\n"));
+    CHECK(count(text, "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%r31, ") == 4);
+    CHECK(count(text, ", %r32}, {%r5, %r6, %r7, %r8}, rows, always, 1, 1, 0;") == 1);
+    CHECK(count(text, "wgmma.wait_group") == 1);
+    CHECK(count(text, "ld.shared") == 0);
+    CHECK_THAT(text, ContainsSubstring("mov.b64 place, 2048;"));
+    refuses(
+        "\tmov.b64 \t%rd1, 2064;\n" + product_of_warpgroup(0, "%r31"),
+        "expected rows for products of warpgroups from a constant multiple of 1024 bytes on, got them from %rd1 on");
+    refuses(product_of_warpgroup(0, "%r31"), "from a constant multiple of 1024 bytes on");
+    const std::string alone = "\tmov.u32 \t%r40, %tid.y;\n\tsetp.lt.u32 \t%p1, %r40, 4;\n\t@%p1 bra \tover;\n";
+    refuses(rows + alone + product_of_warpgroup(0, "%r31") + "over:\n",
+            "expected all threads of a warp to reach attune_wgmma_n64_s4_bf16 together");
+    refuses(rows + call("attune_wgmma_n64_s4_bf16", {"%r1"}, "%r31"), "expected the number of a result in a call of");
+}
+
 TEST_CASE("a result that nobody asks for goes to a register of its own, and so does a constant") {
     const std::string text = completed(kernel(product(0, "%r11", "0") + product(2, "%r13", "0")));
     CHECK_THAT(text, ContainsSubstring("\tmov.b32 \t%attune0, 0;\n"));

@@ -181,6 +181,24 @@ TEST_CASE("a kernel that asks for aligned rows is taken where a call has them, b
                                  "by tensor cores, which take rows that begin at multiples of 16 bytes; "));
 }
 
+TEST_CASE("a kernel for one compute capability is taken where all devices have it, before one for all cards") {
+    attune::kernel both[] = {serving("cuda", prefill, 1, no_end), serving("cuda", prefill, 1, no_end)};
+    both[1].capability = 90;
+    attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, both};
+    static const attune::detail::device_runtime hopper{[](const char*, int) { return ""; }, nullptr},
+        ampere{[](const char*, int capability) { return capability == 90 ? "compute capability 9.0" : ""; }, nullptr};
+    kernel_request request = asked(f32, 64, 64, "cuda");
+    request.queries = 100;
+    linked.devices = &hopper;
+    CHECK(choose(linked, request, cpu_of(3), false).chosen == &both[1]);
+    CHECK_THAT(choose(linked, request, cpu_of(3), true).why_shapes,
+               ContainsSubstring("for any number of queries and cards of compute capability 9.0"));
+    linked.devices = &ampere;
+    const auto taken = choose(linked, request, cpu_of(3), true);
+    CHECK(taken.chosen == &both[0]);
+    CHECK_THAT(taken.why, ContainsSubstring("cuda: lacks compute capability 9.0"));
+}
+
 TEST_CASE("a kernel runs on the models that it was measured on, and on those near them that have none") {
     attune::kernel several[] = {serving("x86-64-v3", decode, 1, 4), serving("x86-64-v3", prefill, 1, no_end),
                                 serving("x86-64-v3", prefill, 1, 64), serving("x86-64-v3", prefill, 1, no_end),
@@ -258,7 +276,7 @@ TEST_CASE("a GPU has to be asked for, and says what it lacks") {
         MessageMatches(ContainsSubstring(
             "expected a machine that runs opencl kernels, as ATTUNE_TARGET asks, got opencl: lacks attune::gpu")));
     static const attune::detail::device_runtime one_of_two{
-        [](const char* target) { return std::string_view(target) == "cuda" ? "a CUDA device" : ""; }, nullptr};
+        [](const char* target, int) { return std::string_view(target) == "cuda" ? "a CUDA device" : ""; }, nullptr};
     linked.devices = &one_of_two;
     CHECK(choose(linked, asked(f32, 64, 64), cpu_of(4), false).chosen == &both[0]);
     CHECK(choose(linked, forced("opencl"), cpu_of(4), false).chosen == &both[1]);

@@ -216,7 +216,8 @@ TEST_CASE("cu_seqlens_q is apart from outputs") {
 
 TEST_CASE("GPUs, and questions about blocks, have no calls with cu_seqlens_q") {
     packed call;
-    static constexpr attune::detail::device_runtime present{[](const char*) { return ""; }, [](void**) { return 0; }};
+    static constexpr attune::detail::device_runtime present{[](const char*, int) { return ""; },
+                                                            [](void**) { return 0; }};
     attune::kernel_table table = fake::kernels();
     table.devices = &present;
     CHECK_THROWS_WITH(attune::detail::call(table, call.all, {.target = "opencl"}),

@@ -54,7 +54,7 @@ const attune::kernel_table& table() {
 }  // namespace other_layout
 
 /// A driver that is always there and never called.
-const attune::detail::device_runtime devices{[](const char*) { return ""; }, [](void**) { return 0; },
+const attune::detail::device_runtime devices{[](const char*, int) { return ""; }, [](void**) { return 0; },
                                              [](const attune::detail::device_call&) {}};
 
 /// softmax(q * t(k)) * v and a sum over its queries, for these targets.

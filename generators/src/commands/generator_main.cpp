@@ -125,7 +125,8 @@ struct emit_command {
                 "expected --cubins and --ptxas, got one of them; try --cubins all --ptxas "
                 "/usr/local/cuda/bin/ptxas");
         if (cubins.empty()) return;
-        if (level_named(target).called() != "cuda") throw std::runtime_error("expected --target cuda with --cubins, got " + target);
+        if (level_named(target).called() != "cuda")
+            throw std::runtime_error("expected --target cuda with --cubins, got " + target);
         assembles.emplace(ptxas, cubins);
     }
 

@@ -23,7 +23,8 @@ std::string kernel_row(const listed_kernel& made) {
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
                  key_splits, visible_keys, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair,
                  sums, cpus, row_alignment, capability] = row;
-    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->called());
+    std::string text =
+        fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->called());
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
     say("query", element(query)), say("key", element(key));

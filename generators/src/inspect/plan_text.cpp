@@ -89,7 +89,9 @@ std::string words_of(const multiplication& how) {
             else if constexpr (std::is_same_v<How, bf16_tiles>)
                 return fmt::format("tiles of {} x {} bf16", is.rows, is.elements);
             else if constexpr (std::is_same_v<How, warp_fragments>)
-                return fmt::format("fragments of {}, 16 x 8 x 16 products of a warp", is.of_f16 ? "f16" : "bf16");
+                return fmt::format("fragments of {}, {} products of {}", is.of_f16 ? "f16" : "bf16",
+                                   is.of_warpgroup ? "64 x n x 16" : "16 x 8 x 16",
+                                   is.of_warpgroup ? "a warpgroup" : "a warp");
             else
                 return fmt::format("{} {} at a time{}", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words",
                                    is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));

@@ -56,7 +56,8 @@ std::string no_tensor_cores_because(const kernel_request& request) {
 bool marks_tasks(const kernel_request& request) { return !request.finite; }
 
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
-    if (request.target->warpgroups) return {.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};
+    if (request.target->warpgroups)
+        return {.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};
     const int widest = std::max(request.depths.depth, request.depths.value_depth);
     // Two tiles a warp halve what is read of shared memory for each product, as long as their sums fit registers.
     // Weights that are added up one by one, and not by a product with ones, take some more.

@@ -155,12 +155,13 @@ std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_r
                static_cast<std::size_t>(channels * static_cast<int>(bytes_of(type)) + behind);
     };
     const element_types& types = request.types;
+    const int behind = request.target->warpgroups ? 0 : tensor_row_alignment;
     const std::size_t modified = core.weights == core.statistic_node ? 0 : floats(queries, cut.key_block);
     return {
         {"state", floats(queries, value_depth + 2 * threads_of_row)},
         {"queries", rows(queries, depth, types.query, 0)},
-        {"keys", rows(cut.key_block, depth, types.key, tensor_row_alignment)},
-        {"values", rows(cut.key_block, value_depth, types.value, tensor_row_alignment)},
+        {"keys", rows(cut.key_block, depth, types.key, behind)},
+        {"values", rows(cut.key_block, value_depth, types.value, behind)},
         {"scores", floats(queries, cut.key_block)},
         {"weights", modified + rows(queries, cut.key_block, types.value, 0)},
         {"rows", floats(queries, threads_of_row * (statistics + 2) + 3 * (static_cast<int>(core.outputs.size()) + 4))},

@@ -225,7 +225,8 @@ key_pass pass_of(const gpu_prefill& cut, const kernel_request& request, const pl
 
 /// A warp makes tiles of 16 queries by 8 keys, or by 8 value depths, of all keys of a block.
 key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, const plan& core) {
-    const warp_fragments how{.of_f16 = request.types.query == element_type::f16};
+    const warp_fragments how{.of_f16 = request.types.query == element_type::f16,
+                             .of_warpgroup = request.target->warpgroups};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
     pass.scores.formed.clear();  // rows are copied from where they lie

@@ -47,7 +47,8 @@ bool moves_16_bytes(const statement& s) {
 std::string filled(std::string_view text, const names& results, const names& operands) {
     std::string all;
     for (std::size_t at = 0; at < text.size();) {
-        if (text[at] != '%' && text[at] != '$') {
+        const bool is_number = at + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0;
+        if (!is_number || (text[at] != '%' && text[at] != '$')) {
             all += text[at++];
             continue;
         }
@@ -161,8 +162,10 @@ std::string body::constant_of(const std::string& address) const {
         const long long at = std::stoll(base) + (plus < address.size() ? std::stoll(address.substr(plus + 1)) : 0);
         if (at % multiple == 0) return std::to_string(at);
     }
-    throw std::runtime_error("expected rows for products of warpgroups from a constant multiple of 1024 bytes on, got "
-                             "them from " + address + " on");
+    throw std::runtime_error(
+        "expected rows for products of warpgroups from a constant multiple of 1024 bytes on, got "
+        "them from " +
+        address + " on");
 }
 
 /// Puts the address of a word in the place of the word, which the block has loaded before.

@@ -55,8 +55,8 @@ std::string completed(const std::string& module) {
         if (std::ranges::any_of(body, names_one)) {
             const ptx::body made = completed_body(body);
             result += made.text();
-            of_warpgroups |= std::ranges::any_of(
-                made.steps(), [](const step& each) { return each.made && each.made->of_warpgroup; });
+            of_warpgroups |= std::ranges::any_of(made.steps(),
+                                                 [](const step& each) { return each.made && each.made->of_warpgroup; });
         } else {
             for (const std::string& each : body) result += each + "\n";
         }

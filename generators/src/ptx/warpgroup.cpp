@@ -11,14 +11,17 @@ constexpr int row_bytes = 128, row_elements = 64, rows_together = 8, depth_of_st
 
 struct product {
     int columns, steps;
-    bool adds;
+    bool adds, in_turn;
     const char* element;
 
     int sums() const { return columns / 2; }
     int words_of_a() const { return 4 * steps; }
     std::string name() const {
-        return std::string("attune_wgmma_") + (adds ? "add_" : "") + "n" + std::to_string(columns) + "_s" +
-               std::to_string(steps) + "_" + element;
+        return std::string("attune_wgmma_") +
+               (adds      ? "add_"
+                : in_turn ? "in_turn_"
+                          : "") +
+               "n" + std::to_string(columns) + "_s" + std::to_string(steps) + "_" + element;
     }
     std::string text() const;
 };
@@ -44,17 +47,24 @@ std::string product::text() const {
     line("or.b64 place, place, " + swizzled + ";");
     line("setp.ne.b32 never, $0, $0;");
     line("setp.eq.b32 always, $0, $0;");
+    if (in_turn) {
+        line(".reg .b32 warp; .reg .pred second;");
+        line("mov.u32 warp, %tid.y;");
+        line("setp.ge.u32 second, warp, 4;");
+        line("@second bar.sync 1, 256;");
+    }
     line("wgmma.fence.sync.aligned;");
     for (int step = 0; step < steps; ++step) {
         const int of_row = row_elements / depth_of_step;
         const int at = adds ? step * depth_of_step * row_bytes
                             : step / of_row * bytes_of_part + step % of_row * (row_bytes / of_row);
         line("add.s64 rows, place, " + std::to_string(at / 16) + ";");
-        line("wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + element + "." + element + " " +
-             list('%', 0, sums()) + ", " + list('$', 4 * step, 4) + ", rows, " + (adds || step > 0 ? "always" : "never") +
-             ", 1, 1, " + (adds ? "1;" : "0;"));
+        line("wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + element + "." + element +
+             " " + list('%', 0, sums()) + ", " + list('$', 4 * step, 4) + ", rows, " +
+             (adds || step > 0 ? "always" : "never") + ", 1, 1, " + (adds ? "1;" : "0;"));
     }
     line("wgmma.commit_group.sync.aligned;");
+    if (in_turn) line("@!second bar.arrive 1, 256;");
     line("wgmma.wait_group.sync.aligned 0;");
     return all + "\t}";
 }
@@ -69,8 +79,9 @@ std::deque<named_instruction> all_products() {
     for (const char* element : {"bf16", "f16"})
         for (const int columns : {64, 128})
             for (const int steps : {4, 8})
-                for (const bool adds : {false, true}) {
-                    const product each{columns, steps, adds, element};
+                for (const int kind : {0, 1, 2}) {
+                    const bool adds = kind == 2;
+                    const product each{columns, steps, adds, kind == 1, element};
                     named_instruction& made = all.emplace_back(each.name(), each.text(), instruction{});
                     made.is = {.name = made.name,
                                .results = each.sums(),

@@ -7,6 +7,9 @@ namespace attune::generators::inline ptx {
 /// name is of none.
 ///
 ///     attune_wgmma_n<n>_s<steps>_<element>       operands: number of a result, A, B
+///     attune_wgmma_in_turn_n<n>_s<steps>_<element>   the same of a block of two warpgroups, of which the second begins
+///                                                    once the first has: while that one works on its sums, this one's
+///                                                    are made
 ///     attune_wgmma_add_n<n>_s<steps>_<element>   operands: number of a result, A, B, the sums before
 ///
 /// A are fragments of `steps` steps of 16, four registers each, as mma.sync has them, and the sums n / 8 of its tiles

@@ -145,9 +145,12 @@ void tensor_state::define_scores() {
     for (int n = 0; n < 2 && !of_warpgroups; ++n)
         b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
     if (of_warpgroups) {
+        const auto& cut = f_.schedule_as<gpu_tensor_prefill>();
+        const bool in_turn = cut.warps == 2 * cut.warps_of_group;
         std::vector<Expr> all;
         for (int n = 0; n < 4 * steps; ++n) all.push_back(query_reads(n % 4, n / 4, gi, ti, mt, w, f_.qt, f_.h, f_.b));
-        products(pair) = of_warpgroup("wgmma_", f_.cut.key_block, steps, all, key_rows, {});
+        products(pair) =
+            of_warpgroup(in_turn ? "wgmma_in_turn_" : "wgmma_", f_.cut.key_block, steps, all, key_rows, {});
     } else {
         products(pair) = 0.0f;
         multiply(products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);

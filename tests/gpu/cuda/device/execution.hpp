@@ -6,6 +6,7 @@
 #include "shared_memory.hpp"
 #include "warp.hpp"
 
+#include <array>
 #include <bit>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct execution {
     const allocations* global = nullptr;   ///< null: any address is right
     std::vector<allocations::range> met;   ///< the allocation that each instruction met last
     std::vector<operation_count> counted;  ///< by instruction; empty: nothing is counted
+    std::array<meeting, 16> meetings;      ///< by the barrier's number
     extent block, at;                      ///< threads of a block; which block
 
     u32* words(int slot) const { return now->words.data() + static_cast<std::size_t>(slot) * lanes; }
@@ -83,6 +85,9 @@ void run_warp(execution& e);
 void branch(execution& e, const instruction& i);
 void leave(execution& e, const instruction& i);
 void barrier(execution& e, const instruction& i);
+/// A barrier with a number: `vector` is the number, `variant` twice the threads that meet there, and 1 for one that
+/// waits for the others.
+void meet(execution& e, const instruction& i);
 void trap(execution& e, const instruction& i);
 void nothing(execution& e, const instruction& i);
 

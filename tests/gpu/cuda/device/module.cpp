@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 namespace ptx {
@@ -34,20 +35,32 @@ public:
                    static_cast<unsigned>(number / grid.x / grid.y)};
         its_.shared.begin(its_.of->shared_bytes + how_.shared_bytes, how_.checks);
         for (warp& each : warps_) begin(each);
+        for (meeting& each : its_.meetings) each = {};
         for (bool alive = true; alive; its_.shared.barrier()) {
             alive = false;
-            for (warp& each : warps_) {
-                if (each.flow.done) continue;
-                its_.now = &each;
-                run_warp(its_);
-                alive = alive || !each.flow.done;
+            for (warp& each : warps_) each.flow.at_barrier = false;
+            while (run_warps()) {
             }
+            for (warp& each : warps_) alive = alive || !each.flow.done;
         }
     }
 
     const std::vector<operation_count>& counted() const { return its_.counted; }
 
 private:
+    /// Those that go on before the block's next barrier. Whether one of them waits for others that may go on again.
+    bool run_warps() {
+        bool ran = false, meets = false;
+        for (warp& each : warps_) {
+            if (each.flow.done || each.flow.at_barrier || each.flow.meets) continue;
+            its_.now = &each, ran = true;
+            run_warp(its_);
+        }
+        for (const warp& each : warps_) meets = meets || each.flow.meets;
+        if (meets && !ran)
+            throw std::runtime_error("expected warps that meet at a barrier, got some that wait for ever");
+        return ran;
+    }
     /// What is the same in each block.
     void prepare(warp& w, std::size_t index) {
         const program& of = *its_.of;

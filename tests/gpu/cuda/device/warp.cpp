@@ -48,6 +48,18 @@ void barrier(execution& e, const instruction& i) {
     flow.at_barrier = true;
 }
 
+void meet(execution& e, const instruction& i) {
+    warp_flow& flow = e.now->flow;
+    if (e.mask != flow.alive)
+        e.refuse(i, std::countr_zero(e.mask), "expected all threads of a warp at a barrier, got a part of them");
+    meeting& of = e.meetings[static_cast<std::size_t>(i.vector)];
+    of.arrived += lanes;
+    if (i.variant & 1) flow.meets = true, of.waiting.push_back(e.now);
+    if (of.arrived < static_cast<unsigned>(i.variant >> 1)) return;
+    for (warp* each : of.waiting) each->flow.meets = false;
+    of = {};
+}
+
 void trap(execution& e, const instruction& i) { e.refuse(i, std::countr_zero(e.mask), "expected no trap, got one"); }
 void nothing(execution&, const instruction&) {}
 
@@ -82,7 +94,7 @@ void run_warp(execution& e) {
         if (operation_count* const count = e.count_of(i))
             ++count->issued, count->lanes += static_cast<u64>(std::popcount(e.mask));
         if (e.mask) i.run(e, i);
-        if (flow.at_barrier) return;
+        if (flow.at_barrier || flow.meets) return;
     }
 }
 

@@ -19,6 +19,14 @@ struct warp_flow {
     std::vector<path> waiting;  ///< the last one's turn is next
     u32 alive = 0;
     bool done = false, at_barrier = false;
+    bool meets = false;  ///< it waits at a barrier with a number, whose others have not all come
+};
+
+struct warp;
+/// A barrier with a number, where some of a block's warps meet: those that wait for the others, and those that do not.
+struct meeting {
+    unsigned arrived = 0;  ///< threads
+    std::vector<warp*> waiting{};
 };
 
 /// cp.async of one lane. Nothing arrives before it is waited for.

@@ -117,6 +117,16 @@ TEST_CASE("a barrier is refused to a part of a warp") {
               .empty());  // those that are done are not waited for
 }
 
+TEST_CASE("some warps of a block meet at a barrier with a number, and one that nobody comes to is refused") {
+    // Threads from 32 on wait for those before them.
+    const std::string parts = "setp.ge.u32 %p0, %r0, 32;\n";
+    CHECK(small_kernel(parts + "@%p0 bar.sync 1, 64;\n@!%p0 bar.arrive 1, 64;").refused(64).empty());
+    CHECK_THAT(small_kernel(parts + "@%p0 bar.sync 1, 64;").refused(64),
+               ContainsSubstring("expected warps that meet at a barrier, got some that wait for ever"));
+    CHECK_THAT(small_kernel("setp.lt.u32 %p0, %r0, 5;\n@%p0 bar.sync 1, 32;").refused(),
+               ContainsSubstring("expected all threads of a warp at a barrier, got a part of them"));
+}
+
 TEST_CASE("a copy is refused to be read or overwritten before it was waited for") {
     const std::string copy =
         "shl.b32 %r1, %r0, 4; and.b32 %r1, %r1, 255; cvt.u64.u32 %rd2, %r1; add.s64 %rd3, %rd1, %rd2; setp.lt.u32 %p0, "
