@@ -12,10 +12,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
 #include <set>
+#include <tuple>
 
 using namespace attune;
 using support::workload;
@@ -67,9 +69,30 @@ inline constexpr auto page = block_table(b, kv_idx / 16);
 inline constexpr auto paged = softmax(q * t(keys(k_pages(page, h, in_page, d_idx), length)) * rsqrt(depth)) *
                               values(v_pages(page, h, in_page, d_idx), length);
 
+/// Bytes in pages, a scale beside each token.
+inline constexpr auto k8_pages = input<"k8_pages", u8>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto page_scale = input<"page_scale", f32>(axis<"page">, key_head, axis<"token">);
+inline constexpr auto paged_bytes =
+    softmax(q *
+            t(keys(as_real(k8_pages(page, h, in_page, d_idx) - 128) * (0.01 * page_scale(page, h, in_page)), length)) *
+            rsqrt(depth)) *
+    values(v_pages(page, h, in_page, d_idx), length);
+
+/// Pages of so many tokens that no vector of keys is within one.
+inline constexpr auto of_five = extent<1>(block_table) * 5;
+template <class Pages> constexpr auto in_fives(const Pages& pages) {
+    return pages(block_table(b, kv_idx / 5), h, kv_idx % 5, d_idx);
+}
+inline constexpr auto fives =
+    softmax(q * t(keys(in_fives(k_pages), of_five)) * rsqrt(depth)) * values(in_fives(v_pages), of_five);
+
 inline constexpr auto places = input<"places", i32>(batch, key);
 inline constexpr auto gathered =
     softmax(q * t(keys(k(b, h, places(b, kv_idx), d_idx))) * rsqrt(depth)) * values(v(b, h, places(b, kv_idx), d_idx));
+
+/// Keys that are made of their rows.
+inline constexpr auto scaled =
+    softmax(q * t(keys(k(b, h, places(b, kv_idx), d_idx) * k_scale(b, h, kv_idx))) * rsqrt(depth)) * v;
 
 generators::listed_kernel listed(const generators::variant& of, const std::string& level) {
     return generators::kernels_of({&of, 1},
@@ -98,7 +121,7 @@ public:
         for (const auto& function : module.functions()) function.body.accept(this);
     }
     std::map<std::string, int> lines;
-    std::set<std::string> clipped;
+    std::set<std::string> clipped, made;
 
 protected:
     using IRVisitor::visit;
@@ -106,6 +129,10 @@ protected:
         if (call->name == "llvm.prefetch.p0") inside_ = true;
         IRVisitor::visit(call);
         if (call->name == "llvm.prefetch.p0") inside_ = false;
+    }
+    void visit(const Halide::Internal::Allocate* allocation) override {
+        made.insert(allocation->name.substr(0, allocation->name.find('$')));
+        IRVisitor::visit(allocation);
     }
     void visit(const Halide::Internal::Variable* variable) override {
         if (inside_ && variable->type.is_handle()) ++lines[variable->name];
@@ -197,6 +224,25 @@ TEST_CASE("decode over pages agrees with the reference, whatever lies in pages a
     }
 }
 
+TEST_CASE("decode over pages of bytes, and of an odd number of tokens, agrees with the reference", "[caches]") {
+    for (const auto& [graph, tokens, query_heads] :
+         {std::tuple(ir_of<paged_bytes>, 16, 2), {ir_of<fives>, 5, 6}, {ir_of<fives>, 5, 14}}) {
+        const compiled kernel(graph);
+        for (const std::int64_t blocks : {1, 3, 30}) {
+            CAPTURE(tokens, query_heads, blocks);
+            const auto full = static_cast<std::int32_t>(tokens * blocks);
+            workload call(kernel.of.graph,
+                          {.batches = 3, .heads = query_heads, .key_heads = 2, .depth = 64, .value_depth = 64}, 8, {},
+                          {{"page", 40}, {"block", blocks}, {"token", tokens}});
+            call.draw("block_table", 0, 39);
+            if (tokens == 16) call.draw("k8_pages", 0, 255);
+            call.set_lengths({full, full - 4, 0});
+            attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+            CHECK(call.largest_error(call.expected(), "out") < 2e-5);
+        }
+    }
+}
+
 TEST_CASE("decode over gathered keys agrees with the reference", "[caches]") {
     const compiled kernel(ir_of<gathered>);
     for (const std::int64_t keys : {1, 31, 400}) {
@@ -210,12 +256,23 @@ TEST_CASE("decode over gathered keys agrees with the reference", "[caches]") {
 }
 
 TEST_CASE("decode fetches rows of formed keys and values ahead, through the table of their pages", "[caches]") {
-    // a row of 64 f32 is four lines of the cache, one of bytes is one
-    CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 4}, {"input_v_pages", 4}});
-    CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 4}, {"input_v", 4}});
+    // a row of 64 f32 is four lines of the cache, one of bytes is one; of two keys at a time
+    CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 8}, {"input_v_pages", 8}});
+    CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 8}, {"input_v", 8}});
     CHECK(asked_for(ir_of<nibbles>).lines.contains("input_k4"));
     // codes of two keys at a time; those of values in two loops, for calls with one row and with several
     CHECK(asked_for(ir_of<bytes>).lines == std::map<std::string, int>{{"input_k8", 2}, {"input_v8", 4}});
+}
+
+TEST_CASE("decode reads rows of pages where they lie, and copies what a formula makes", "[caches]") {
+    for (const graph_ir& graph : {ir_of<paged>, ir_of<gathered>, ir_of<fives>}) {
+        const std::set<std::string> made = asked_for(graph).made;
+        CHECK(!made.contains("key_rows"));
+        CHECK(!made.contains("values"));
+        CHECK(std::ranges::count_if(made, [](const std::string& name) { return name.starts_with("begins_of_"); }) == 2);
+        CHECK(std::ranges::none_of(made, [](const std::string& name) { return name.starts_with("hoisted_of_keys"); }));
+    }
+    CHECK(asked_for(ir_of<scaled>).made.contains("key_rows"));
 }
 
 TEST_CASE("decode computes with the visible keys of a block", "[caches]") {

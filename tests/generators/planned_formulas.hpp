@@ -28,6 +28,14 @@ inline constexpr auto rows = input<"rows", f32>(batch, key, depth);
 inline constexpr auto latents = softmax(mask(q * t(keys(rows(b, kv_idx, d_idx))) * rsqrt(depth), causal_bottom_right)) *
                                 values(rows(b, kv_idx, d_idx));
 
+inline constexpr auto table = input<"table", i32>(batch, axis<"block">);
+inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"token">, value_depth);
+inline constexpr auto slots = extent<1>(table) * 16;
+inline constexpr auto pages =
+    softmax(q * t(keys(k_pages(table(b, kv_idx / 16), h, kv_idx % 16, d_idx), slots)) * rsqrt(depth)) *
+    values(v_pages(table(b, kv_idx / 16), h, kv_idx % 16, d_idx), slots);
+
 inline constexpr auto n = bound_index<"n">;
 inline constexpr auto importance = input<"importance", f32>(batch, head, axis<"block">);
 inline constexpr auto of_blocks = precomputed(importance(b, h, n), n, extent<2>(importance));

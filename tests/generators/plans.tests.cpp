@@ -74,6 +74,7 @@ std::deque<planned_graph> other_graphs() {
         {{"one_digit", dsl::ir_of<planned::one_digit>}, {build(v3, "decode"), build(v4_bf16, "decode")}},
         {{"two_digits", dsl::ir_of<planned::two_digits>}, {build(v4, "decode")}},
         {{"latents", dsl::ir_of<planned::latents>}, {build(v4, "decode")}},
+        {{"pages", dsl::ir_of<planned::pages>}, {build(v4, "decode")}},
         {{"chosen", dsl::ir_of<planned::chosen>}, {build(v4), build(v4, "decode")}},
         {{"stored", dsl::ir_of<planned::stored>}, {build(v4)}},
         {{"gated_delta", dsl::ir_of<planned::gated_delta>}, {build(v4)}},

@@ -138,7 +138,7 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
     }
     if (its.of_masked) schedule_masked_values(*its.of_masked, block);
-    if (lies_in_rows(f.graph(), f.depends, f.core.value) || its.values_are_narrow()) return;
+    if (scores.is_read_in_place(f.core.value) || its.values_are_narrow()) return;
     its.values.clone_in(its.values_again);
     scores.schedule_row_vectors(its.values.compute_at(its.accumulated, RVar("ro")).bound_extent(f.ki, cut.value_tile),
                                 f.value_depth());
@@ -231,7 +231,7 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
         return;
     }
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
-    const bool computed = !lies_in_rows(f.graph(), f.depends, f.core.value);
+    const bool computed = !scores.is_read_in_place(f.core.value);
     scores.fetch_rows(cut, pipeline, f.core.value,
                       computed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added, added, cut.value_tile,
                       f.value_depth());

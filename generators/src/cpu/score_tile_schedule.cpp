@@ -174,7 +174,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(f_.qi)
             .unroll(step, std::gcd(cut.depth_unroll, steps))
             .unroll(piece);
-        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !is_of_codes(c.how))
+        if (!is_read_in_place(f_.core.key) && !is_of_codes(c.how))
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
 }
@@ -213,6 +213,11 @@ void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
     if (channels / vector <= 32) rows.unroll(f_.d);
 }
 
+bool score_tile_schedule::is_read_in_place(int tensor) const {
+    return lies_in_rows(f_.graph(), f_.depends, tensor) ||
+           f_.keys().scores.reads_in_place(f_.node(tensor).arguments[0]);
+}
+
 void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
                                      const prefetch_rows::loop& where, const prefetch_rows::loop& from, int keys,
                                      int channels, const prefetch_rows::loop& parts) const {
@@ -234,7 +239,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
-    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !is_of_codes(c.how);
+    const bool computed = !is_read_in_place(f_.core.key) && !is_of_codes(c.how);
     if (!f_.keys().scores.fetched) return;
     fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
                {scores.name(), f_.ki.name()}, cut.lanes, f_.depth());

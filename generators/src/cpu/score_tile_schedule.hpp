@@ -30,6 +30,9 @@ public:
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
+    /// Decode: whether rows of keys or values are read where they lie, and not formed first.
+    bool is_read_in_place(int tensor) const;
+
     /// Decode: prefetches the inputs of `tensor`. `where` is the loop that issues, `from` the loop that consumes `keys`
     /// keys x `channels` channels an iteration, `parts` the loop over the other channels.
     void fetch_rows(const cpu_decode& cut, Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,

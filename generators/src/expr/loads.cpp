@@ -75,6 +75,11 @@ std::vector<Expr> pointwise::place_of(int load) {
     const input_declaration& declared = request_.graph().inputs[input];
     const ImageParam& tensor = inputs_.tensor(input);
     std::vector<Expr> at;
+    if (const auto row = at_.rows.find(load); row != at_.rows.end()) {
+        at.assign(static_cast<std::size_t>(declared.rank), 0);  // for Halide, the first row
+        at[0] = unsafe_promise_clamped(row->second + at_.d, 0, tensor.dim(0).extent() - 1);
+        return at;
+    }
     for (int axis = declared.rank - 1; axis >= 0; --axis) {
         const int argument = node.arguments[axis + 1];
         const operation index = request_.graph().nodes[argument].op;
@@ -102,6 +107,15 @@ std::vector<Expr> pointwise::place_of(int load) {
                                           : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
     return at;
+}
+
+Expr pointwise::row_of(int load) {
+    const ImageParam& tensor = inputs_.tensor(request_.graph().nodes[request_.graph().nodes[load].arguments[0]].input);
+    const std::vector<Expr> at = place_of(load);
+    Expr begins = 0;
+    for (int axis = 1; axis < static_cast<int>(at.size()); ++axis)
+        begins += at[static_cast<std::size_t>(axis)] * tensor.dim(axis).stride();
+    return begins;
 }
 
 namespace {

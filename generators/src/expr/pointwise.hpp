@@ -28,6 +28,8 @@ struct place {
     Halide::Expr d{};                 ///< channel; inside the depth that it counts
     std::map<int, Halide::Expr> indices{};  ///< of sums around this place, by position in graph_ir::indices
     std::map<int, int> extents{};  ///< of what is precomputed: the extents, nodes, that these indices are below
+    std::map<int, Halide::Expr>
+        rows{};  ///< loads along d_idx: the element at which the row begins, where that is known
 };
 
 /// Nodes of a graph as Halide expressions at one place. Integers are i32, reals, rows and outputs f32, conditions
@@ -48,6 +50,8 @@ public:
     Halide::Expr byte_of(int node);
     /// Where a load of an input reads, innermost axis first; inside the tensor.
     std::vector<Halide::Expr> place_of(int load);
+    /// The element of the tensor at which the row begins that a load along d_idx reads.
+    Halide::Expr row_of(int load);
 
 private:
     quantity evaluate(int node, bool as_index);

@@ -126,9 +126,12 @@ json json_of(const score_plan& scores, const graph_ir& graph) {
     json kept = json::array();
     for (const kept_node& each : scores.kept)
         kept.push_back({{"of", name_of(each.of)}, {"number", short_text(graph, each.node)}});
-    for (const formed_rows& rows : scores.formed)
+    for (const formed_rows& rows : scores.formed) {
         for (const kept_node& each : rows.kept)
             kept.push_back({{"of", name_of(each.of)}, {"number", short_text(graph, each.node)}});
+        for (const int load : rows.placed)
+            kept.push_back({{"of", name_of(owner::key)}, {"number", "the place of " + short_text(graph, load)}});
+    }
     return {{"in_lanes", name_of(scores.along)},
             {"products", words_of(scores.how)},
             {"queries", scores.queries},

@@ -58,6 +58,7 @@ struct kept_node {
 struct formed_rows {
     int formula{};  ///< node
     std::vector<kept_node> kept{};
+    std::vector<int> placed{};  ///< loads: where the row of each key begins is one number, which is kept
 };
 
 /// The scores of a block of queries with a block of keys.
@@ -75,8 +76,9 @@ struct score_plan {
     std::vector<int> turned{};  ///< nodes: numbers of pairs that lie along the keys, and are transposed
     bool fetched{};             ///< rows of keys are asked for before they are read
 
-    /// Of rows that are formed.
-    const std::vector<kept_node>& kept_of(int formula) const;
+    const formed_rows& rows_of(int formula) const;
+    /// Whether rows are no more than a load's, so that they are read where they lie.
+    bool reads_in_place(int formula) const;
 };
 
 /// Which values are looked at for NaN and infinities, before a weight of 0 multiplies them.

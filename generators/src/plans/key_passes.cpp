@@ -45,6 +45,36 @@ std::vector<kept_node> kept_under(const kernel_request& request, const std::vect
     return all;
 }
 
+/// Loads of rows that each have a place of their own, as in pages: at indices of a key, and none of a channel but d_idx
+/// itself. In decode on a CPU, where such a place would take longer to find than a row takes to read.
+std::vector<int> placed_under(const kernel_request& request, const std::vector<dependence>& depends, int formula) {
+    const graph_ir& graph = request.graph();
+    std::vector<int> all;
+    if (!decodes(request.schedule) || request.on_gpu()) return all;
+    const std::vector<bool> read = under(graph, {formula});
+    for (int n = 0; n <= formula; ++n) {
+        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
+        if (!read[static_cast<std::size_t>(n)] || it.op != operation::load) continue;
+        const instruction& from = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+        if (from.op != operation::input) continue;
+        const input_declaration& input = graph.inputs[static_cast<std::size_t>(from.input)];
+        if (!has_dense_rows(input) ||
+            graph.nodes[static_cast<std::size_t>(it.arguments[input.rank])].op != operation::d_idx)
+            continue;
+        bool of_key = false, whole = true;
+        for (int axis = 0; axis + 1 < input.rank; ++axis) {
+            const int index = it.arguments[axis + 1];
+            const operation bare = graph.nodes[static_cast<std::size_t>(index)].op;
+            if (bare == operation::h && input.axes[axis].kind == axis_kind::key_head) continue;
+            const dependence& on = depends[static_cast<std::size_t>(index)];
+            whole = whole && !on.channel && !on.query && !on.score && on.bound == 0;
+            of_key = of_key || (on.key && bare != operation::kv_idx);
+        }
+        if (whole && of_key) all.push_back(n);
+    }
+    return all;
+}
+
 /// Rows that are formed a block at a time: of tensors that are neither inputs nor computed in full, and the factors of
 /// further products.
 std::vector<formed_rows> formed_under(const kernel_request& request, const plan& core,
@@ -52,8 +82,10 @@ std::vector<formed_rows> formed_under(const kernel_request& request, const plan&
     const graph_ir& graph = request.graph();
     const std::vector<node_id> in_full = computed_in_full(graph);
     std::vector<formed_rows> all;
-    const auto add = [&](int formula, const std::vector<int>& known) {
-        all.push_back({formula, kept_under(request, depends, {formula}, known)});
+    const auto add = [&](int formula, std::vector<int> known) {
+        const std::vector<int> placed = placed_under(request, depends, formula);
+        known.insert(known.end(), placed.begin(), placed.end());
+        all.push_back({formula, kept_under(request, depends, {formula}, known), placed});
     };
     for (const int tensor : {core.query, core.key, weighs_values ? core.value : -1}) {
         if (tensor < 0 || std::ranges::find(in_full, tensor) != in_full.end()) continue;
@@ -278,9 +310,15 @@ key_pass pass_of(const gpu_decode& cut, const kernel_request& request, const pla
     return pass;
 }
 
-const std::vector<kept_node>& score_plan::kept_of(int formula) const {
+bool score_plan::reads_in_place(int formula) const {
+    return std::ranges::any_of(formed, [&](const formed_rows& each) {
+        return each.formula == formula && std::ranges::find(each.placed, formula) != each.placed.end();
+    });
+}
+
+const formed_rows& score_plan::rows_of(int formula) const {
     for (const formed_rows& each : formed)
-        if (each.formula == formula) return each.kept;
+        if (each.formula == formula) return each;
     throw std::logic_error("expected rows that the plan forms a block at a time, got those of node " +
                            std::to_string(formula));
 }

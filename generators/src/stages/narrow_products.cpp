@@ -51,6 +51,24 @@ int pieces_of_row(const Expr& codes, const Var& channel, int depth, int vector) 
 
 }  // namespace
 
+/// Where rows have places of their own, an index along each axis would be found and multiplied again at each read.
+/// `likely`: of a vector of keys that all exist, what is the same for all, such as a page, is read once. By its bits:
+/// Halide would clamp what it knows bounds of at each read once more.
+void score_tile::hoist_rows(const std::vector<int>& loads, const std::string& name, place& at) {
+    for (const int load : loads) {
+        // (key in block, key block, head, batch)
+        Func begins(pass_ + "begins_of_" + name + "_" + std::to_string(load));
+        place of_row = at_row(false, {});
+        of_row.k = min(likely(f_.key_at(f_.ki)), last_key(f_.b));
+        const Expr element = pointwise(f_.request, f_.inputs, of_row).row_of(load);
+        begins(f_.ki, f_.kb, f_.h, f_.b) = reinterpret<std::int32_t>(reinterpret<std::uint32_t>(element));
+        if (const Expr dense = dense_along_keys(load); dense.defined()) dense_where[begins.name()] = dense;
+        at.rows[load] = begins(f_.ki, f_.kb, f_.h, f_.b);
+        hoisted_of_keys.push_back(begins);
+        places_of_keys.push_back(begins.name());
+    }
+}
+
 score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string& name) {
     const auto narrow = generators::narrow_rows_of(f_.graph(), f_.depends, tensor);
     if (!narrow) return {};
@@ -59,7 +77,8 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at = at_row(of_query, {});
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
-    hoist(planned_.kept_of(node.arguments[0]), at);
+    hoist(planned_.rows_of(node.arguments[0]).kept, at);
+    hoist_rows(planned_.rows_of(node.arguments[0]).placed, name, at);
     scaled_rows rows{
         .codes = Func(pass_ + name), .bytes = {}, .factor = 1.0f, .whole = narrow->whole, .in_order = narrow->in_order};
     const Expr codes = f_.evaluate(narrow->codes, at).value;

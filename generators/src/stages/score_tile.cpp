@@ -229,7 +229,8 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
                                  const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at = at_row(of_query, known);
-    hoist(planned_.kept_of(formula), at);
+    hoist(planned_.rows_of(formula).kept, at);
+    hoist_rows(planned_.rows_of(formula).placed, name, at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
     return rows;

@@ -105,6 +105,7 @@ private:
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name,
                                  const std::map<int, quantity>& known);
     void hoist(const std::vector<kept_node>& kept, place& at);
+    void hoist_rows(const std::vector<int>& loads, const std::string& name, place& at);
     Halide::Expr dense_along_keys(int node) const;
     place at_row(bool of_query, const std::map<int, quantity>& known) const;
     void transpose_pairs();
