@@ -190,6 +190,52 @@ static void caches(void) {
     CHECK(error_of_last(in_use, 4, NULL) < 1e-5);
 }
 
+/* A call that is prepared once, of names that are gone by the time it is made, for other keys and values. */
+static void prepared(void) {
+    static float other_k[key_count], other_v[key_count], expected[count];
+    char names[4][4] = {"q", "k", "v", "out"};
+    float* data[] = {q, k, v, out};
+    static const int64_t longer[] = {batches, key_heads, length + 1, depth};
+    attune_argument given[4], others[2];
+    attune_call* call = NULL;
+    int i;
+    fill(other_k, key_count, 0.3), fill(other_v, key_count, 0.7);
+    for (i = 0; i < 4; ++i) given[i] = attune_tensor_argument(names[i], view(data[i]));
+    given[1].tensor.shape = given[2].tensor.shape = key_shape;
+    CHECK(attune_run(attune_common_plain_attention_variant(), given, 4, NULL) == ATTUNE_OK);
+    memcpy(expected, out, sizeof out);
+    CHECK(attune_prepare(attune_common_plain_attention_variant(), given, 4, NULL, &call) == ATTUNE_OK && call);
+    memset(names, 'x', sizeof names);
+    memset(given, 0, sizeof given);
+    poison();
+    CHECK(attune_call_run(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
+
+    others[0] = attune_tensor_argument("k", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
+    others[1] = attune_tensor_argument("v", attune_dense(other_v, ATTUNE_F32, 4, key_shape));
+    CHECK(attune_call_run(call, others, 2) == ATTUNE_OK && memcmp(expected, out, sizeof out) != 0);
+    memcpy(k, other_k, sizeof k), memcpy(v, other_v, sizeof v);
+    memcpy(expected, out, sizeof out);
+    poison();
+    CHECK(attune_call_run(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
+
+    poison();
+    others[0].tensor.shape = longer;
+    CHECK(attune_call_run(call, others, 1) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a tensor like the one that the call was prepared with"));
+    others[0] = attune_tensor_argument("w", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
+    CHECK(attune_call_run(call, others, 1) == ATTUNE_REFUSED);
+    CHECK(attune_call_run(call, NULL, 1) == ATTUNE_REFUSED && untouched());
+    attune_call_free(call);
+    attune_call_free(NULL);
+
+    CHECK(attune_call_run(NULL, NULL, 0) == ATTUNE_REFUSED);
+    call = (attune_call*)names;
+    given[0] = attune_tensor_argument("q", view(q));
+    CHECK(attune_prepare(attune_common_plain_attention_variant(), given, 1, NULL, &call) == ATTUNE_REFUSED && !call);
+    CHECK(attune_prepare(attune_common_plain_attention_variant(), given, 1, NULL, NULL) == ATTUNE_REFUSED);
+    CHECK(attune_prepare(NULL, given, 1, NULL, &call) == ATTUNE_REFUSED);
+}
+
 /* An entry of a page table that is no page: refused by its place, and nothing is written. */
 static void pages(void) {
     enum { page_count = 3, tokens = 4, blocks = 2, size = page_count * key_heads * tokens };
@@ -220,6 +266,7 @@ int main(void) {
     lengths();
     packed();
     large();
+    prepared();
     pages();
     caches();
     if (failures == 0) printf("all is well with caches\n");

@@ -25,6 +25,28 @@ for tokens in range(1, room + 1):
 assert np.isnan(k[1, :, (room + 1) // 2:]).all()  # beyond what was stored
 print("what is stored is read by the same call")
 
+# Prepared once, for caches of several layers: other tensors in place of some, and outputs that it keeps.
+lengths = np.array([room, room], np.int32)
+call = step.prepare(q, k, v, k_new=k_new, v_new=v_new, kv_lengths=lengths)
+for layer in range(3):
+    other_k, other_v = (random.standard_normal(k.transpose(0, 2, 1, 3).shape, np.float32).transpose(0, 2, 1, 3) for _ in "kv")
+    before_k, copies = k.copy(), (other_k.copy(order="K"), other_v.copy(order="K"))
+    out = call(k=other_k, v=other_v).copy()
+    assert np.array_equal(out, step(q, *copies, k_new=k_new, v_new=v_new, kv_lengths=lengths)) and np.array_equal(other_k, copies[0])
+    assert np.array_equal(k, before_k, equal_nan=True)  # not that of the call
+mine = np.full_like(out, np.nan)
+assert call(k=other_k, v=other_v, out=mine) is mine and np.array_equal(mine, out)
+k[:], v[:] = other_k, other_v
+assert np.array_equal(call(), out) and call() is call()
+for words, others in (("prepared with", {"k": k[:1]}), ("prepared with", {"lse": out}), ("a number or a tensor", {"k": "cache"})):
+    try:
+        call(**others)
+    except attune.Error as problem:
+        print("refused:", problem)
+    else:
+        raise AssertionError(f"expected a refusal of {others.keys()}, got none")
+print("a prepared call takes other tensors")
+
 assert "k: (batch, key_head, key, depth), f32, bf16 or f16, as compiled; read and written" in step.__doc__, step.__doc__
 frozen, before = k.copy(), k.copy()
 frozen.flags.writeable = False

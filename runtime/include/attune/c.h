@@ -129,6 +129,19 @@ const char* const* attune_variants(void) ATTUNE_NOEXCEPT;
 attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count,
                          const attune_options* options) ATTUNE_NOEXCEPT;
 
+/// A call that is made many times, as of attune::prepare: names are found, shapes, types, strides, pointers and overlap
+/// are checked, and the kernel is chosen. Names and options are copied; the tensors' memory, and what the options point
+/// to, must outlive it. Returns ATTUNE_REFUSED for kernels of an attune without this function, too.
+typedef struct attune_call attune_call;
+attune_status attune_prepare(const attune_variant* variant, const attune_argument* arguments, size_t count,
+                             const attune_options* options, attune_call** call) ATTUNE_NOEXCEPT;
+/// Makes the call, this time with other tensors and numbers in place of some, by name: none, the keys and values of
+/// another layer, a longer sequence. A tensor has the shape, strides, type and memory of the one that it stands for; of
+/// a call with cu_seqlens_q it has any that attune_run takes. Several threads may each pass their own.
+attune_status attune_call_run(const attune_call* call, const attune_argument* others, size_t count) ATTUNE_NOEXCEPT;
+/// No thread may be in the call. Null is none.
+void attune_call_free(attune_call* call) ATTUNE_NOEXCEPT;
+
 /// Waits for the kernels that asynchronous calls with such options have queued. Returns ATTUNE_FAILED if one of them
 /// failed, ATTUNE_REFUSED for options that no call could have, and for kernels of an attune without this function.
 attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) ATTUNE_NOEXCEPT;

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ._c import Error, KernelFailure
 from .blocks import Blocks
 from .library import Library, Options, Variant, load
+from .prepared import Prepared
 
 if TYPE_CHECKING:  # found below when they are first asked for
     from .build import compile
     common: Library
     __version__: str
 
-__all__ = ["Blocks", "Error", "KernelFailure", "Library", "Options", "Variant", "common", "compile", "load", "prefix"]
+__all__ = ["Blocks", "Error", "KernelFailure", "Library", "Options", "Prepared", "Variant", "common", "compile", "load", "prefix"]
 
 
 def prefix() -> pathlib.Path:

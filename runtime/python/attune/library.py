@@ -13,6 +13,7 @@ from typing import Any, Iterator
 
 from . import _c
 from .blocks import Blocks
+from .prepared import Prepared
 
 _NUMPY = {"f32": "float32", "f16": "float16", "f64": "float64", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8", "i8": "int8", "bool": "bool"}
 TYPES = {**_NUMPY, "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}  # as PyTorch and JAX call them
@@ -113,6 +114,29 @@ class Variant:
         self.__doc__ = self._text()
 
     def __call__(self, *given: Any, options: Options | None = None, **named: Any) -> Any:
+        outputs = self._complete(given, named)
+        frame = self._frames.pop() if self._frames else self._frame()
+        alive, count = self._views(frame, named) or self._fill(frame, named)
+        how = options._struct() if options else None
+        status = self._interface.run(self._address, frame.at[0], count, ctypes.addressof(how) if how else None)
+        if status:
+            self._interface.check(status)
+        self._frames.append(frame)
+        return outputs[0] if self._returned is None else self._returned(*outputs)
+
+    def prepare(self, *given: Any, options: Options | None = None, **named: Any) -> Prepared:
+        """The same call, to be made many times: names, shapes, types, strides and overlap are checked now. What is returned is called with nothing, or with other tensors
+        and numbers in place of some, by name; a tensor has the shape, strides and type of the one that it stands for. The tensors of this call live as long as it does."""
+        outputs = self._complete(given, named)
+        frame = self._frame()
+        alive, count = self._fill(frame, named)
+        return Prepared(self, frame, count, options._struct() if options else None, dict(zip((one["name"] for one in self._outputs), outputs)), alive)
+
+    def _frame(self) -> _Frame:
+        return _Frame(list(self._encoded.values()))
+
+    def _complete(self, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        """Puts arguments without a name, and outputs that are not passed, into `named`. The outputs, in order."""
         if given:
             named.update(zip(self._required, given)) if not (repeated := named.keys() & self._required[:len(given)]) else self._refuse_repeated(repeated)
             if len(given) > len(self._required):
@@ -121,14 +145,7 @@ class Variant:
         for i, output in enumerate(self._outputs):
             if outputs[i] is None:
                 outputs[i] = named[output["name"]] = self._allocated(output, named)
-        frame = self._frames.pop() if self._frames else _Frame(list(self._encoded.values()))
-        alive, count = self._views(frame, named) or self._fill(frame, named)
-        how = options._struct() if options else None
-        status = self._interface.run(self._address, frame.at[0], count, ctypes.addressof(how) if how else None)
-        if status:
-            self._interface.check(status)
-        self._frames.append(frame)
-        return outputs[0] if self._returned is None else self._returned(*outputs)
+        return outputs
 
     def describe(self) -> dict[str, Any]:
         """The formula, the inputs and the outputs: names, axes, element types."""
@@ -153,7 +170,7 @@ class Variant:
             self._refuse_repeated(repeated)
         if len(given) > len(self._required):
             raise _c.Error(f"attune: expected at most {len(self._required)} arguments without a name, got {len(given)}; try naming them: {', '.join(self._known)}")
-        frame = _Frame(list(self._encoded.values()))
+        frame = self._frame()
         alive, count = self._fill(frame, {**dict(zip(self._required, given)), **named})
         made = _c.evaluated(self._variant, frame.arguments, count)
         return next(iter(made.values())) if len(made) == 1 else namedtuple(self.__name__, made)(**made)
@@ -209,7 +226,7 @@ class Variant:
             raise _c.Error(f"attune: expected {name.decode()} to be a number or a tensor with __dlpack__, got {type(value).__name__}; try {cure}")
 
     def _answer(self, question: str, given: tuple[Any, ...], named: dict[str, Any], options: Options | None) -> dict[str, Any]:
-        frame = _Frame(list(self._encoded.values()))
+        frame = self._frame()
         alive, count = self._fill(frame, {**dict(zip(self._required, given)), **named})
         how = ctypes.byref(options._struct()) if options else None
         return self._interface.answer(question, self._variant, frame.arguments, ctypes.c_size_t(count), how)

@@ -6,6 +6,7 @@
 #include "c/support.hpp"
 
 #include <array>
+#include <cstring>
 #include <new>
 
 /// The functions of attune/c.h that belong to no variant, and the way to those that do: through the variant, to the
@@ -57,6 +58,33 @@ attune_status attune_run(const attune_variant* variant, const attune_argument* a
                          const attune_options* options) noexcept {
     if (const attune_status status = check(variant); status != ATTUNE_OK) return status;
     return variant->calls->run(*variant, arguments, count, options, last_error.data(), last_error.size());
+}
+
+attune_status attune_prepare(const attune_variant* variant, const attune_argument* arguments, std::size_t count,
+                             const attune_options* options, attune_call** call) noexcept {
+    if (!call) return refused("attune: expected a place for the call, got null; try the address of an attune_call*");
+    *call = nullptr;
+    char made[sizeof *call + 1];  // answers end with a zero
+    std::size_t length = 0;
+    if (const attune_status status =
+            answer(variant, c_calls::question::prepare, arguments, count, options, made, sizeof made, &length);
+        status != ATTUNE_OK)
+        return status;
+    if (length != sizeof *call)
+        return refused(
+            "attune: expected kernels of an attune that has attune_prepare, got those of an older one; try building "
+            "them again");
+    std::memcpy(call, made, sizeof *call);
+    return ATTUNE_OK;
+}
+
+attune_status attune_call_run(const attune_call* call, const attune_argument* others, std::size_t count) noexcept {
+    if (!call) return refused("attune: expected a call, got null; try what attune_prepare made");
+    return call->run(*call, others, count, last_error.data(), last_error.size());
+}
+
+void attune_call_free(attune_call* call) noexcept {
+    if (call) call->free(call);
 }
 
 attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) noexcept {

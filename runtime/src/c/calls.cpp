@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -86,6 +88,47 @@ std::string json_of(const block_map& map) {
     return whole.text();
 }
 
+/// A prepared call, and what it refers to: names, which may be gone from the caller's memory, and the pool.
+class call_for_c : public attune_call {
+public:
+    call_for_c(const kernel_table& table, const c_arguments& given, const attune_options* options)
+        : attune_call{run_again, free_again}, names_(names_of(given.view())), how_(options) {
+        std::vector<named_argument> all(given.view().begin(), given.view().end());
+        for (std::size_t i = 0; i < all.size(); ++i) all[i].name = names_[i];
+        what_ = prepare(table, all, how_);
+    }
+
+private:
+    static std::vector<std::string> names_of(std::span<const named_argument> given) {
+        std::vector<std::string> names;
+        for (const named_argument& each : given) names.emplace_back(each.name);
+        return names;
+    }
+    static attune_status run_again(const attune_call& of, const attune_argument* others, std::size_t count,
+                                   char* error_text, std::size_t capacity) noexcept {
+        const prepared& what = *static_cast<const call_for_c&>(of).what_;
+        return guarded(error_text, capacity, [&] {
+            if (count == 0) return call(what);
+            call(what, c_arguments(others, count).view());
+        });
+    }
+    static void free_again(attune_call* of) noexcept { delete static_cast<call_for_c*>(of); }
+
+    const std::vector<std::string> names_;
+    const c_options how_;
+    std::shared_ptr<const prepared> what_;
+};
+
+/// The bytes of a pointer to it.
+std::string prepared_for_c(const attune_variant& variant, const c_arguments& given, const attune_options* how) {
+    auto made = std::make_unique<call_for_c>(variant.table(), given, how);
+    attune_call* const call = made.get();
+    std::string bytes(sizeof call, '\0');
+    std::memcpy(bytes.data(), &call, sizeof call);
+    made.release();
+    return bytes;
+}
+
 attune_status run(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
                   const attune_options* how, char* error_text, std::size_t capacity) noexcept {
     return guarded(error_text, capacity,
@@ -106,6 +149,7 @@ attune_status answer(const attune_variant& variant, c_calls::question what, cons
             case c_calls::question::blocks:
                 text = json_of(blocks(variant.table(), c_arguments(arguments, count).view(), c_options(how)));
                 break;
+            case c_calls::question::prepare: text = prepared_for_c(variant, c_arguments(arguments, count), how); break;
             case c_calls::question::synchronize: synchronize(variant.table(), c_options(how)), text = "{}"; break;
         }
         put(text, json, json_capacity, length);

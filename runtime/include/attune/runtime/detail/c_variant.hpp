@@ -12,7 +12,8 @@ struct c_calls {
     attune_status (*run)(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
                          const attune_options* options, char* error, std::size_t capacity) noexcept;
     /// A runtime answers an unknown question with an empty text.
-    enum class question : std::int32_t { explain, kernels, describe, synchronize, blocks };
+    /// `prepare` answers with the bytes of a pointer to an attune_call.
+    enum class question : std::int32_t { explain, kernels, describe, synchronize, blocks, prepare };
     attune_status (*answer)(const attune_variant& variant, question what, const attune_argument* arguments,
                             std::size_t count, const attune_options* options, char* json, std::size_t json_capacity,
                             std::size_t* length, char* error, std::size_t capacity) noexcept;
@@ -25,4 +26,10 @@ struct attune_variant {
     std::int32_t version;  ///< ATTUNE_C_VERSION: of this struct and the above
     const attune::detail::c_calls* calls;
     const attune::kernel_table& (*table)();
+};
+
+struct attune_call {
+    attune_status (*run)(const attune_call& call, const attune_argument* others, std::size_t count, char* error,
+                         std::size_t capacity) noexcept;
+    void (*free)(attune_call* call) noexcept;
 };
