@@ -227,12 +227,13 @@ struct call_times {
     double median, fastest, reading;
 };
 
-/// Seconds of a call, and of reading what it reads, in turn.
+/// Seconds of a prepared call, and of reading what it reads, in turn.
 call_times times_beside_reading(const attune::generators::jit_kernel& kernel, const call& given, int repeats,
                                 int threads) {
     std::vector<double> ours, reading;
+    const auto prepared = attune::detail::prepare(kernel.table(), given.arguments, {});
     for (int repeat = -1; repeat < repeats; ++repeat) {
-        const double once = seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
+        const double once = seconds_of([&] { attune::detail::call(*prepared); });
         const double read = bench::seconds_to_read(given.read, threads);
         if (repeat < 0) continue;
         ours.push_back(once), reading.push_back(read);
