@@ -146,6 +146,9 @@ void check(const kernel_request& request) {
     if (uses_tensor_cores(request.schedule))
         if (const std::string reason = no_tensor_cores_because(request); !reason.empty())
             throw std::runtime_error("no kernel for tensor cores: " + reason);
+    if (const auto* cut = std::get_if<gpu_tensor_prefill>(&request.schedule); cut && request.target->warpgroups)
+        if (const std::string wrong = not_for_warpgroups(*cut); !wrong.empty())
+            throw std::runtime_error("expected " + wrong + "; try other blocks");
     check(request.schedule, request.depths);
 }
 

@@ -55,6 +55,16 @@ std::string no_tensor_cores_because(const kernel_request& request) {
 
 bool marks_tasks(const kernel_request& request) { return !request.finite; }
 
+std::string not_for_warpgroups(const gpu_tensor_prefill& s) {
+    const int group = s.warps_of_group;
+    if (s.tiles != 1) return fmt::format("tiles 1, of a warpgroup's 64 rows those of a warp, got {}", s.tiles);
+    if (s.warps != group && s.warps != 2 * group)  // of more, registers are too few
+        return fmt::format("warps {} or {}, got {}", group, 2 * group, s.warps);
+    if (s.key_block != 64 && s.key_block != 128)
+        return fmt::format("key_block 64 or 128, the columns of a warpgroup's product, got {}", s.key_block);
+    return {};
+}
+
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     if (request.target->warpgroups)
         return {.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};

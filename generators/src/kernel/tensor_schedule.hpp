@@ -13,6 +13,9 @@ std::string no_tensor_cores_because(const kernel_request& request);
 /// key, makes NaN of a value that is not finite. No formula is free of such pairs: a last block repeats the last key.
 bool marks_tasks(const kernel_request& request);
 
+/// What a schedule has to be where warpgroups make products, and is not: "warps 4 or 8, got 6". Empty if it is.
+std::string not_for_warpgroups(const gpu_tensor_prefill& s);
+
 /// What is used where nothing better was measured.
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request);
 

@@ -38,7 +38,7 @@ struct integer_dots {
 
 /// Fragments of bf16 or f16 that a warp of a GPU has together, 16 x 8 x 16 products an instruction (mma.sync).
 struct warp_fragments {
-    bool of_f16{};  ///< else of bf16
+    bool of_f16{};              ///< else of bf16
     bool of_warpgroup = false;  ///< 64 rows by all keys or value depths, by four warps; else 16 x 8, by one
     bool operator==(const warp_fragments&) const = default;
 };

@@ -11,6 +11,8 @@ namespace attune::generators::inline ptx {
 /// of lines, `.param` in and `.param` out, and knows nothing of what happens inside. Here the calls with the same
 /// operands become one instruction, whose operands and results are the registers that LLVM has chosen.
 ///
+/// Products of warpgroups (warpgroup.hpp) are of sm_90a alone, and so is a module with them then.
+///
 /// Kernels without such calls stay as they are, letter for letter. Throws std::runtime_error for a call that is not
 /// understood, and where an instruction of a whole warp may be reached by a part of a warp alone (convergence.hpp).
 std::string completed(const std::string& module);

@@ -2,6 +2,7 @@
 
 #include "kernel/gpu_schedule.hpp"
 #include "kernel/shared_memory.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "plans/kernel_plan.hpp"
 #include "schedules/cost_model.hpp"
 
@@ -68,8 +69,7 @@ template <class Cut> bool is_valid(const Cut& s, const tuned_kernel& of) {
 bool is_valid(const gpu_tensor_prefill& s, const tuned_kernel& of) {
     kernel_request request = of.kernel.request;
     request.schedule = s;
-    if (request.target->warpgroups && (s.tiles != 1 || s.warps % s.warps_of_group != 0 || s.key_block < 64))
-        return false;
+    if (request.target->warpgroups && !not_for_warpgroups(s).empty()) return false;
     return fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
 }
 
