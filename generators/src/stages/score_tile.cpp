@@ -2,7 +2,7 @@
 
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
-#include "stages/capped_scores.hpp"
+#include "stages/fragment_scores.hpp"
 
 #include <bit>
 #include <cmath>
@@ -85,7 +85,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     for (const int further : planned_.further) add(further, false);
     hoist(planned_.kept, at_);
     transpose_pairs();
-    if (along == lanes::fragments) know_caps(f_, at_);
+    if (along == lanes::fragments) know_terms_of_scores(f_, at_);
     factor_out_scale();
     if (along != lanes::fragments)
         for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
@@ -182,6 +182,7 @@ void score_tile::factor_out_scale() {
     const quantity score = f_.evaluate(f_.core.scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
     masked = score.masked.defined() ? score.masked || beyond : beyond;
+    masked_beyond_keys = !score.masked.defined();
     const std::string product = product_name(f_.core.contraction);
     Expr left = score.value, factor = 1.0f;
     while (const auto* times = left.as<Internal::Mul>()) {

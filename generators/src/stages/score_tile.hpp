@@ -26,6 +26,8 @@ public:
     float constant{};
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
+    /// Whether nothing is masked but what lies behind the keys in use.
+    bool masked_beyond_keys{};
 
     /// Any scores of the graph, at the pair; masked beyond the keys in use, too.
     quantity operator()(int scores) const;

@@ -40,7 +40,7 @@ tensor_state::tensor_state(const kernel_frame& frame)
       parts(frame),
       f_(frame),
       tiles_(frame.schedule_as<gpu_tensor_prefill>().tiles) {
-    masks_apart = parts.may_be_whole && !scores_at.masked_by_product;
+    masks_apart = (parts.may_be_whole || scores_at.masked_beyond_keys) && !scores_at.masked_by_product;
     sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum && !of_warpgroups;
     define_rows();
     define_matrices();
@@ -167,7 +167,8 @@ void tensor_state::define_scores() {
     // Once more over the registers, in blocks that are not known to be full: one branch a block.
     scores(pair) = real;
     masked = RDom(0, 1, "masked");
-    masked.where(parts.may_mask(masked));
+    const Expr behind = (f_.kb + masked + 1) * f_.cut.key_block, keys = f_.inputs.keys_in_use(f_.b);
+    masked.where(parts.may_be_whole ? parts.may_mask(masked) : as_ordered(behind) > as_ordered(keys));
     scores(pair) = select(Internal::graph_substitute(f_.kb.name(), f_.kb + masked, hidden), lowest, scores(pair));
 }
 
