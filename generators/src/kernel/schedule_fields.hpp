@@ -14,7 +14,7 @@ inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_til
                      key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
 inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
 inline constexpr int warps = 32, tiles = 4;
-inline constexpr int block_of_tokens = 64, rows = 32, vectors = 16;      // of a recurrence
+inline constexpr int block_of_tokens = 32, rows = 32, vectors = 16;      // of a recurrence, whose loops are written out
 inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
 }  // namespace most
 
