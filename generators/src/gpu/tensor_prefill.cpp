@@ -287,6 +287,7 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     const stage_loop visited = stage_loop(state->state, state->blocks.x).part("visited");
     attention.add_custom_lowering_pass(new skip_blocks_on_gpu(visited));
     attention.add_custom_lowering_pass(new stores_under_one_condition({state->scores.name(), state->added.name()}));
+    attention.add_custom_lowering_pass(new distances_apart(state->scores.name()));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
     attention.add_custom_lowering_pass(new loads_before_loop(visited));
     attention.add_custom_lowering_pass(new copies_ahead(visited, {.keys = state->key_rows.name(),

@@ -1,6 +1,8 @@
 #include "passes/fragment_passes.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -69,6 +71,27 @@ Stmt stores_under_one_condition::visit(const Block* block) {
     return Block::make(made);
 }
 
+Stmt distances_apart::visit(const Store* store) {
+    inside_ = store->name == function_ || starts_with(store->name, function_ + ".");
+    Stmt made = IRMutator::visit(store);
+    inside_ = false;
+    return made;
+}
+
+Expr distances_apart::visit(const Mul* product) {
+    constexpr int far = 1 << 12;  // less than what an f32 has room for
+    for (const auto& [number, other] : {std::pair(product->a, product->b), std::pair(product->b, product->a)}) {
+        const auto* real = other.as<Cast>();
+        if (!inside_ || !real || real->type != Float(32) || real->value.type() != Int(32)) continue;
+        const auto* distance = real->value.as<Add>();
+        const auto apart = distance ? as_const_int(distance->b) : std::nullopt;
+        if (!apart || *apart < -far || *apart > far) continue;
+        const Expr times = mutate(number);
+        return times * cast<float>(mutate(distance->a)) + times * static_cast<float>(*apart);
+    }
+    return IRMutator::visit(product);
+}
+
 namespace {
 
 bool reads_memory(const Expr& e) {
@@ -88,11 +111,21 @@ bool reads_memory(const Expr& e) {
 Stmt loads_before_loop::visit(const For* loop) {
     if (loops_.empty() && !loop_.is(loop->name)) return IRMutator::visit(loop);
     loops_.push_back(loop->name);
-    Stmt made = IRMutator::visit(loop);
+    const auto* guard = loops_.size() == 1 ? loop->body.as<IfThenElse>() : nullptr;
+    Stmt body = mutate(guard ? guard->then_case : loop->body);
     loops_.pop_back();
-    if (!loops_.empty()) return made;
-    for (const auto& [name, value] : kept_) made = LetStmt::make(name, value, made);
-    kept_.clear();
+    const bool is_outermost = loops_.empty();
+    if (is_outermost)
+        for (const auto& [name, value] : kept_) {
+            const Expr word = reinterpret<std::uint32_t>(Variable::make(value.type(), name + ".before"));
+            const Expr here = Call::make(UInt(32), "attune_kept", {word}, Call::Extern);
+            body = LetStmt::make(name, reinterpret(value.type(), here), body);
+        }
+    if (guard) body = IfThenElse::make(guard->condition, body, guard->else_case);
+    Stmt made =
+        For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+    if (!is_outermost) return made;
+    for (const auto& [name, value] : std::exchange(kept_, {})) made = LetStmt::make(name + ".before", value, made);
     return made;
 }
 
@@ -107,7 +140,8 @@ Stmt loads_before_loop::visit(const LetStmt* let) { return visit_let(let); }
 Expr loads_before_loop::visit(const Let* let) { return visit_let(let); }
 
 Expr loads_before_loop::visit(const Load* load) {
-    if (loops_.empty() || !load->param.defined() || !load->type.is_scalar() || !is_const_one(load->predicate))
+    if (loops_.empty() || !load->param.defined() || !load->type.is_scalar() || load->type.bits() != 32 ||
+        !is_const_one(load->predicate))
         return IRMutator::visit(load);
     Expr index = load->index;
     for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
@@ -118,8 +152,7 @@ Expr loads_before_loop::visit(const Load* load) {
     const Expr read =
         Load::make(load->type, load->name, index, load->image, load->param, load->predicate, load->alignment);
     auto at = std::ranges::find_if(kept_, [&](const auto& each) { return equal(each.second, read); });
-    if (at == kept_.end())
-        at = kept_.emplace(at, loops_.front() + ".input." + std::to_string(kept_.size()), read);
+    if (at == kept_.end()) at = kept_.emplace(at, loops_.front() + ".input." + std::to_string(kept_.size()), read);
     return Variable::make(load->type, at->first);
 }
 

@@ -45,9 +45,31 @@ private:
     const std::vector<std::string> functions_;
 };
 
-/// Lowering pass: elements of inputs that every iteration of a loop reads, of a task's head for one, are read before it.
+/// Lowering pass: a number times a distance, where a function is stored, is the number times what the distances of all
+/// its registers have in common, and the number times a constant.
 ///
-/// A condition that most iterations are under keeps LLVM from it, and all else would wait for memory each time.
+/// A slope of ALiBi times (k - q): pairs of a thread lie constants apart. One distance is converted in the place of
+/// all, and each costs a multiplication and an addition in one.
+class distances_apart : public Halide::Internal::IRMutator {
+public:
+    explicit distances_apart(std::string function) : function_(std::move(function)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::Store* store) override;
+    Halide::Expr visit(const Halide::Internal::Mul* product) override;
+
+private:
+    const std::string function_;
+    bool inside_{};
+};
+
+/// Lowering pass: elements of inputs that every iteration of a loop reads, of a task's head for one, are read before
+/// it.
+///
+/// A condition that most iterations are under keeps LLVM from it, and all else would wait for memory each time. Inside
+/// the loop such a number is one that LLVM knows nothing of: what it makes of it stays there, and takes no register all
+/// the time.
 class loads_before_loop : public Halide::Internal::IRMutator {
 public:
     explicit loads_before_loop(stage_loop loop) : loop_(std::move(loop)) {}

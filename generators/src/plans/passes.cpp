@@ -22,6 +22,7 @@ constexpr assumption assumptions[] = {
     {"private_state", "a thread reads only what it wrote itself"},
     {"fragment_registers", "a thread reads only what it wrote itself, and calls name the state before a block"},
     {"stores_under_one_condition", "one condition guards all stores of masked scores, one all of rescaled sums"},
+    {"distances_apart", "positions are i32 that do not wrap around"},
     {"words_of_rows", "rows begin at multiples of 16 bytes"},
     {"loads_before_loop", "what is read of inputs lies there whether or not a block is visited"},
     {"copies_ahead", "keys and values have buffers of their own in shared memory"},
@@ -84,6 +85,7 @@ private:
             add("fragment_registers", "state");
             add("skip_blocks_on_gpu", "state.blocks");
             add("stores_under_one_condition", "scores, added");
+            add("distances_apart", "scores");
             add("words_of_rows", "q, k, v, outputs");
             add("loads_before_loop", "state.blocks");
             add("copies_ahead", "key_rows, value_rows");

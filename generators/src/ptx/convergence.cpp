@@ -106,7 +106,8 @@ private:
     void look_at(std::size_t n) {
         for (std::size_t at = flow_.blocks()[n].first; at < flow_.blocks()[n].end; ++at) {
             const step& each = steps_[at];
-            const bool own = each.made || each.is("shfl") || each.is("atom"), common = each.is("vote.sync");
+            const bool own = (each.made && each.made->of_warp) || each.is("shfl") || each.is("atom"),
+                       common = each.is("vote.sync");
             const auto differs = [&](const std::string& r) { return differing_.contains(r); };
             if (!common && (own || may_be_alone(n) || std::ranges::any_of(each.read(), differs)))
                 for (const std::string& r : each.written()) changed_ |= !r.empty() && differing_.insert(r).second;

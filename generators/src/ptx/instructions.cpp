@@ -23,6 +23,8 @@ constexpr instruction table[] = {
     // The first number in the lower half of the word.
     {"attune_pack_bf16", 1, 2, false, "cvt.rn.bf16x2.f32 %0, $1, $0;"},
     {"attune_pack_f16", 1, 2, false, "cvt.rn.f16x2.f32 %0, $1, $0;"},
+    // A word of which LLVM knows nothing.
+    {"attune_kept", 1, 1, false, "mov.b32 %0, $0;"},
     {commit_copies, 0, 0, false, "cp.async.commit_group;"},
     {"attune_async_wait", 0, 1, false, "cp.async.wait_group $0;"},
     // What this thread wrote to shared memory is seen by products of warpgroups behind the next barrier.
