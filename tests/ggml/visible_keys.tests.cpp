@@ -4,7 +4,10 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <limits>
 #include <random>
@@ -101,6 +104,24 @@ TEST_CASE("what lies before the first and behind the last visible key of any mas
             REQUIRE(found.end[static_cast<std::size_t>(q)] == end);
         }
         REQUIRE(found.intervals == intervals);
+    }
+}
+
+// ggml_tests "[.time]": what the pass takes, for results.md.
+TEST_CASE("the pass over 4,096 keys", "[.time]") {
+    for (const std::int64_t queries : {1, 512}) {
+        const made_mask mask =
+            make(1, queries, 4096, [&](auto, auto q, auto k) { return k <= 4096 - queries + q ? 0.0f : hidden; });
+        attune::ggml::visible_keys found;
+        std::vector<double> times(101);
+        for (double& time : times) {
+            const auto begin = std::chrono::steady_clock::now();
+            find_visible_keys(mask.view, found);
+            time = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+        }
+        std::ranges::sort(times);
+        std::printf("%d queries: fastest %.2f us, median %.2f us\n", static_cast<int>(queries), times[0], times[50]);
+        CHECK(found.intervals);
     }
 }
 

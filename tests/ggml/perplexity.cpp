@@ -8,7 +8,6 @@
 #include <llama.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +21,6 @@
 namespace {
 
 constexpr int batch = 512;
-constexpr int prompt = 32;  // tokens that are continued
 constexpr int most = 1024;  // of a text are read
 
 int splits = 0;  // how many parts llama.cpp's scheduler made of a graph, as its log has it
@@ -65,14 +63,13 @@ public:
         std::vector<llama_token> tokens(text.size() + 8);
         const int count = llama_tokenize(vocabulary(), text.data(), static_cast<int>(text.size()), tokens.data(),
                                          static_cast<int>(tokens.size()), true, false);
-        if (count < prompt) throw std::runtime_error("expected a text of " + std::to_string(prompt) + " tokens");
+        if (count < 2) throw std::runtime_error("expected a text of two tokens or more");
         tokens.resize(static_cast<std::size_t>(std::min(count, most)));
         return tokens;
     }
 
     /// Of each token but the first, minus the logarithm of its probability.
     double surprise(const std::vector<llama_token>& tokens) {
-        start();
         double sum = 0;
         llama_batch part = llama_batch_init(batch, 0, 1);
         for (std::size_t begin = 0; begin + 1 < tokens.size(); begin += batch) {
@@ -90,22 +87,9 @@ public:
         return sum / static_cast<double>(tokens.size() - 1);
     }
 
-    std::vector<llama_token> greedy(std::vector<llama_token> tokens, int count) {
-        start();
-        std::vector<llama_token> made;
-        for (int i = 0; i < count; ++i) {
-            decode(llama_batch_get_one(tokens.data(), static_cast<int>(tokens.size())));
-            const float* const logits = llama_get_logits_ith(context_, -1);
-            made.push_back(static_cast<llama_token>(std::max_element(logits, logits + words()) - logits));
-            tokens.assign(1, made.back());
-        }
-        return made;
-    }
-
 private:
     const llama_vocab* vocabulary() const { return llama_model_get_vocab(model_); }
     int words() const { return llama_vocab_n_tokens(vocabulary()); }
-    void start() { llama_memory_clear(llama_get_memory(context_), true); }
     void decode(llama_batch part) {
         if (llama_decode(context_, part) != 0) throw std::runtime_error("llama_decode failed");
     }
@@ -121,33 +105,20 @@ private:
     llama_context* context_ = nullptr;
 };
 
-template <class Work> double seconds(Work work) {
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
-    if (argc != 6) throw std::runtime_error("expected MODEL TEXT CACHE THREADS TOKENS");
+    if (argc != 5) throw std::runtime_error("expected MODEL TEXT CACHE THREADS");
     llama_log_set(note, nullptr);
     ggml_backend_load_all();
     engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]));
     std::ifstream file(argv[2]);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    std::vector<llama_token> tokens = model.tokens_of(text), made;
-    double surprise = 0;
-    const double of_text = seconds([&] { surprise = model.surprise(tokens); });
-    std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f, \"seconds_of_text\": %.3f, ", splits,
-                tokens.size(), surprise, of_text);
-    tokens.resize(prompt);
-    const double of_greedy = seconds([&] { made = model.greedy(tokens, std::atoi(argv[5])); });
-    std::printf("\"seconds_of_greedy\": %.3f, \"greedy\": [", of_greedy);
-    for (std::size_t i = 0; i < made.size(); ++i) std::printf(i ? ", %d" : "%d", made[i]);
-    std::puts("]}");
+    const std::vector<llama_token> tokens = model.tokens_of(text);
+    const double surprise = model.surprise(tokens);
+    std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f}\n", splits, tokens.size(), surprise);
     return 0;
 } catch (const std::exception& wrong) {
-    std::fprintf(stderr, "generate: %s\n", wrong.what());
+    std::fprintf(stderr, "perplexity: %s\n", wrong.what());
     return 1;
 }
