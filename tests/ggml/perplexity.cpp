@@ -31,11 +31,10 @@ void note(ggml_log_level, const char* text, void*) {
 }
 
 ggml_type type_of(const std::string& name) {
-    if (name == "f32") return GGML_TYPE_F32;
     if (name == "f16") return GGML_TYPE_F16;
     if (name == "q8_0") return GGML_TYPE_Q8_0;
     if (name == "q4_0") return GGML_TYPE_Q4_0;
-    throw std::runtime_error("expected f32, f16, q8_0 or q4_0, got " + name);
+    throw std::runtime_error("expected f16, q8_0 or q4_0, got " + name);
 }
 
 class engine {
