@@ -3,10 +3,10 @@
 #include "translator.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 
 namespace ptx {
@@ -48,17 +48,21 @@ public:
     const std::vector<operation_count>& counted() const { return its_.counted; }
 
 private:
-    /// Those that go on before the block's next barrier. Whether one of them waits for others that may go on again.
+    /// Those that go on before the block's next barrier; false if there are none.
     bool run_warps() {
-        bool ran = false, meets = false;
+        bool ran = false;
         for (warp& each : warps_) {
             if (each.flow.done || each.flow.at_barrier || each.flow.meets) continue;
             its_.now = &each, ran = true;
             run_warp(its_);
         }
-        for (const warp& each : warps_) meets = meets || each.flow.meets;
-        if (meets && !ran)
-            throw std::runtime_error("expected warps that meet at a barrier, got some that wait for ever");
+        for (warp& each : warps_) {
+            if (ran || !each.flow.meets) continue;
+            its_.now = &each;
+            const auto at = static_cast<std::size_t>(each.flow.now.pc) - 1;
+            its_.refuse(its_.of->code[at], std::countr_zero(each.flow.alive),
+                        "expected the threads that a barrier names, got some that wait for ever");
+        }
         return ran;
     }
     /// What is the same in each block.

@@ -122,7 +122,7 @@ TEST_CASE("some warps of a block meet at a barrier with a number, and one that n
     const std::string parts = "setp.ge.u32 %p0, %r0, 32;\n";
     CHECK(small_kernel(parts + "@%p0 bar.sync 1, 64;\n@!%p0 bar.arrive 1, 64;").refused(64).empty());
     CHECK_THAT(small_kernel(parts + "@%p0 bar.sync 1, 64;").refused(64),
-               ContainsSubstring("expected warps that meet at a barrier, got some that wait for ever"));
+               ContainsSubstring("expected the threads that a barrier names, got some that wait for ever"));
     CHECK_THAT(small_kernel("setp.lt.u32 %p0, %r0, 5;\n@%p0 bar.sync 1, 32;").refused(),
                ContainsSubstring("expected all threads of a warp at a barrier, got a part of them"));
 }
