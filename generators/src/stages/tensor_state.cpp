@@ -183,8 +183,10 @@ void tensor_state::define_weights() {
     of_pair(of_row) = larger(of_thread(of_row), of_neighbour(of_thread(of_row), 1));
     seen(of_row) = larger(larger(of_pair(of_row), of_neighbour(of_pair(of_row), 2)), before(maximum_at(), rh));
     shrunk(of_row) = exp2_of((before(maximum_at(), rh) - seen(of_row)) * binary);
-    // Where the maximum itself is asked for, no slack.
-    const Expr grew = shrunk(of_row) < (f_.core.maximum || f_.core.saved_rows > 0 ? 1.0f : 1 / largest_weight);
+    // Where the maximum itself is asked for, and where the sum is not of rounded weights: the largest is 1 then,
+    // exactly.
+    const bool is_exact = f_.core.maximum || f_.core.saved_rows > 0 || !sums_by_products;
+    const Expr grew = shrunk(of_row) < (is_exact ? 1.0f : 1 / largest_weight);
     highest(of_row) = select(grew, seen(of_row), before(maximum_at(), rh));
     keep(of_row) = select(grew, shrunk(of_row), 1.0f);
     offset(of_row) = -highest(of_row) * binary;

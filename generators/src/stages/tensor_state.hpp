@@ -16,8 +16,9 @@ namespace attune::generators::inline stages {
 /// each of a warp's tiles of queries (mt), and in each tile of keys or value depths (nt) two columns of both.
 ///
 /// Weights are relative to a reference, which is no less than `least_maximum`: lower scores count as masked. It is the
-/// running maximum, or somewhat below.
-/// They are rounded to the values' elements. Where nothing else asks for their sum, they are added up as they were
+/// running maximum, or somewhat below where rounded weights are added up.
+///
+/// Weights are rounded to the values' elements. Where nothing else asks for their sum, they are added up as they were
 /// rounded, by a product with ones; a log-sum-exp is that of the weights before.
 class tensor_state : public row_state {
 public:

@@ -11,6 +11,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -146,6 +147,40 @@ TEST_CASE("what is not finite comes out of the rows that see it and of no other,
     // Behind the last key its value is repeated, with weight 0.
     check<tensor::full>(two_sequences, element_type::bf16, {}, {{"v", of_key(256), infinity}});
     check<tensor::full>(two_sequences, element_type::bf16, {0, 251}, {{"v", of_key(250), infinity}});
+}
+
+TEST_CASE("a pair whose bias is -infinity weighs nothing, and a row of such pairs is 0") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    const graph_ir graph = dsl::ir_of<tensor::dropped>;
+    workload call = call_of(graph, two_sequences, element_type::bf16);
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const auto bias_of = [&](std::int64_t head, std::int64_t query, std::int64_t key) -> float& {
+        return call["bias"].reals.at(static_cast<std::size_t>((head * queries + query) * keys + key));
+    };
+    for (const std::int64_t key : {0, 3, 66, 128, 199}) bias_of(1, 199, key) = -infinity;
+    for (std::int64_t key = 0; key < keys; ++key) bias_of(2, 130, key) = -infinity;
+    for (std::int64_t key = 0; key < 64; ++key) bias_of(3, 70, key) = -infinity;  // a whole block of keys, the first
+    const auto expected = call.expected();
+    CHECK_THAT(kernel_of(detail::table_of<tensor::dropped>(), call), ContainsSubstring("_cuda_tensor_"));
+    detail::call(detail::table_of<tensor::dropped>(), call.arguments(), on_device);
+    CHECK(call.largest_error(expected, "out") < tolerance(element_type::bf16));
+    CHECK(outputs_untouched(call, true));
+}
+
+TEST_CASE("weights far above those before them, and scores that a cap bounds, come out as in the reference") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    // Scores that grow with the key by more than 2^8 a block, and that grow by less: sums are rescaled, or are not.
+    for (const float factor : {0.05f, 1.0f, 12.0f}) {
+        INFO(factor);
+        const graph_ir graph = dsl::ir_of<tensor::last>;
+        workload call(graph, two_sequences, 7);
+        scale_by(call, "slopes", 0.05f * factor);
+        for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
+        const auto expected = call.expected();
+        detail::call(detail::table_of<tensor::last>(), call.arguments(), on_device);
+        CHECK(call.largest_error(expected, "out") < tolerance(element_type::bf16));
+        CHECK(call.largest_error(expected, "lse") < 3e-5 * std::max(1.0f, factor));
+    }
 }
 
 TEST_CASE("a task is made again where its sums are not finite, and nowhere else") {
