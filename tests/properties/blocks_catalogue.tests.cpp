@@ -316,7 +316,7 @@ private:
 
     graph_ir graph_;
     std::vector<instruction> nodes_;
-    output_declaration output_{.name = "lse", .node = -1};
+    output_declaration output_{.name = "lse", .node = no_node};
 };
 
 /// What is said of a condition, against the blocks of a graph that it alone decides.

@@ -139,11 +139,11 @@ spelt_graph::spelt_graph(const term& condition) {
     builder_.output("out", builder_.attend(builder_.add(mask, kind::scores, {scores, write(condition)})));
 }
 
-ir_builder::node_id spelt_graph::write(const term& t) {
+node_id spelt_graph::write(const term& t) {
     const std::string text = text_of(t);
     if (const auto found = written_.find(text); found != written_.end())
         return found->second;  // a graph_ir has every node once
-    ir_builder::node_id node{};
+    node_id node{};
     if (t->op == constant) {
         node = builder_.integer(t->value);
     } else if (t->op == load) {

@@ -56,9 +56,9 @@ public:
     graph_ir view() const { return builder_.view(); }
 
 private:
-    ir_builder::node_id write(const term& t);
+    node_id write(const term& t);
     ir_builder builder_;
-    std::map<std::string, ir_builder::node_id> written_;
+    std::map<std::string, node_id> written_;
     std::deque<std::string> names_;
 };
 

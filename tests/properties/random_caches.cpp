@@ -18,8 +18,7 @@ element_type random_graph::small_element() {
 }
 
 /// An element of a cache (batch, key head, key, channel) of any element type, or of pages of one: within a few units.
-drawn_graph::node_id random_graph::cached(std::string_view name, axis_kind channels, node_id page_of_key,
-                                          node_id slot_of_key) {
+node_id random_graph::cached(std::string_view name, axis_kind channels, node_id page_of_key, node_id slot_of_key) {
     const element_type element = small_element();
     const kind read = is_integer(element) ? kind::integer : kind::real;
     const node_id d = index(operation::d_idx);
@@ -43,12 +42,12 @@ drawn_graph::node_id random_graph::cached(std::string_view name, axis_kind chann
     return add(operation::multiply, kind::real, {centred, scale});
 }
 
-drawn_graph::node_id random_graph::of_kind(operation op, node_id real, node_id length) {
+node_id random_graph::of_kind(operation op, node_id real, node_id length) {
     return length >= 0 ? add(op, kind::tensor, {real, length}) : add(op, kind::tensor, {real});
 }
 
 /// Keys or values in pages, found by a table of each sequence's.
-drawn_graph::node_id random_graph::paged(operation op) {
+node_id random_graph::paged(operation op) {
     pages_ = true;
     const bool keys = op == operation::keys;
     const axis_kind channels = keys ? axis_kind::depth : axis_kind::value_depth;
@@ -61,17 +60,17 @@ drawn_graph::node_id random_graph::paged(operation op) {
     return of_kind(op, x, add(operation::multiply, kind::integer, {extent(table, 1), slot}));
 }
 
-drawn_graph::node_id random_graph::cached_keys() {
+node_id random_graph::cached_keys() {
     if (one_in(2)) return paged(operation::keys);
-    return of_kind(operation::keys, cached("key_codes", axis_kind::depth, -1, -1), -1);
+    return of_kind(operation::keys, cached("key_codes", axis_kind::depth, no_node, no_node), no_node);
 }
 
-drawn_graph::node_id random_graph::cached_values() {
+node_id random_graph::cached_values() {
     if (one_in(2)) return paged(operation::values);
-    return of_kind(operation::values, cached("value_codes", axis_kind::value_depth, -1, -1), -1);
+    return of_kind(operation::values, cached("value_codes", axis_kind::value_depth, no_node, no_node), no_node);
 }
 
-drawn_graph::node_id random_graph::dropped(node_id weights) {
+node_id random_graph::dropped(node_id weights) {
     const node_id kept = add(operation::keep, kind::condition,
                              {constant_real(0.25), scalar("seed", element_type::i32), constant(below(3) - 1)});
     const node_id some = add(operation::where, kind::weights, {kept, weights, constant_real(0)});
@@ -79,7 +78,7 @@ drawn_graph::node_id random_graph::dropped(node_id weights) {
 }
 
 /// An output times or beside reals of its channels, or nothing where its row is empty.
-drawn_graph::node_id random_graph::bent(node_id output, node_id maximum) {
+node_id random_graph::bent(node_id output, node_id maximum) {
     const node_id by_channel = load(input("value_gain", element_type::f32, {along(axis_kind::value_depth)}), kind::real,
                                     {index(operation::d_idx)});
     switch (below(3)) {

@@ -17,18 +17,17 @@ constexpr double masked = -std::numeric_limits<double>::infinity();
 float deciding_number(float any) { return std::clamp(std::nearbyint(any * 4) / 4, -2.0f, 2.0f); }
 
 /// (b, h, blocks of queries if they choose apart, blocks of keys)
-drawn_graph::node_id random_graph::made_before(node_id x, const blocks_of_keys& of) {
+node_id random_graph::made_before(node_id x, const blocks_of_keys& of) {
     if (of.queries == 0) return add(operation::precomputed, kind::precomputed, {x, of.block, of.count});
     return add(operation::precomputed, kind::precomputed, {x, of.at, of.positions, of.block, of.count});
 }
 
-drawn_graph::node_id random_graph::of_block(node_id tensor, kind is, const blocks_of_keys& of, node_id at,
-                                            node_id block) {
+node_id random_graph::of_block(node_id tensor, kind is, const blocks_of_keys& of, node_id at, node_id block) {
     return of.queries == 0 ? load(tensor, is, {b(), h(), block}) : load(tensor, is, {b(), h(), at, block});
 }
 
 /// Of so many keys as a block has, a power of two, so that nothing is rounded; those not in use count as 0.
-drawn_graph::node_id random_graph::mean_of_keys(const blocks_of_keys& of) {
+node_id random_graph::mean_of_keys(const blocks_of_keys& of) {
     const node_id row = bound("row"), channel = bound("channel");
     const node_id key = add(operation::add, kind::integer,
                             {add(operation::multiply, kind::integer, {of.block, constant(of.size)}), row});
@@ -41,7 +40,7 @@ drawn_graph::node_id random_graph::mean_of_keys(const blocks_of_keys& of) {
 }
 
 /// A channel of the one query, of the mean of those that choose together, or of the head's first one.
-drawn_graph::node_id random_graph::query_of_block(const blocks_of_keys& of, node_id channel) {
+node_id random_graph::query_of_block(const blocks_of_keys& of, node_id channel) {
     const node_id q = core_tensor('q');
     if (of.queries == 0)
         return load(q, kind::real, {b(), h(), among(index(operation::query_length), constant(0)), channel});
@@ -60,7 +59,7 @@ drawn_graph::node_id random_graph::query_of_block(const blocks_of_keys& of, node
     return load(means, kind::real, {b(), h(), of.at, channel});
 }
 
-drawn_graph::node_id random_graph::product_with_key(const blocks_of_keys& of, node_id key) {
+node_id random_graph::product_with_key(const blocks_of_keys& of, node_id key) {
     const node_id channel = bound("channel");
     const node_id x = load(core_tensor('k'), kind::real, {b(), h(), key, channel});
     return add(
@@ -69,7 +68,7 @@ drawn_graph::node_id random_graph::product_with_key(const blocks_of_keys& of, no
 }
 
 /// By which it is chosen, -infinity where no key is in use or a condition says so.
-drawn_graph::node_id random_graph::number_of_block(const blocks_of_keys& of, int which) {
+node_id random_graph::number_of_block(const blocks_of_keys& of, int which) {
     const node_id row = bound("row"), channel = bound("channel");
     const node_id key = add(operation::add, kind::integer,
                             {add(operation::multiply, kind::integer, {of.block, constant(of.size)}), row});
@@ -99,7 +98,7 @@ drawn_graph::node_id random_graph::number_of_block(const blocks_of_keys& of, int
     }
 }
 
-drawn_graph::node_id random_graph::chosen_among(node_id scores) {
+node_id random_graph::chosen_among(node_id scores) {
     const place pair{.query = true, .key = true};
     const bool shares = one_in(3);
     const int which = below(6);

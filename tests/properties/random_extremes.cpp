@@ -12,7 +12,7 @@ constexpr axis_declaration along(axis_kind a) { return {a, name_of(a)}; }
 
 /// An element of a table of any float type: of the pair, the key, the query or the head. What is drawn for it may be
 /// -infinity or NaN.
-drawn_graph::node_id random_graph::extreme_number(std::string_view used_as) {
+node_id random_graph::extreme_number(std::string_view used_as) {
     static constexpr std::array types{element_type::f32, element_type::f32,     element_type::bf16,   element_type::f16,
                                       element_type::f16, element_type::f8_e5m2, element_type::f8_e4m3};
     const element_type type = types[static_cast<std::size_t>(below(static_cast<int>(types.size())))];
@@ -30,7 +30,7 @@ drawn_graph::node_id random_graph::extreme_number(std::string_view used_as) {
 }
 
 /// A number near an end of i32: of the formula, of the call or of a tensor.
-drawn_graph::node_id random_graph::end_of_integers() {
+node_id random_graph::end_of_integers() {
     constexpr std::int64_t most = 2147483647;
     switch (below(5)) {
         case 0: return scalar("end", element_type::i32);
@@ -43,7 +43,7 @@ drawn_graph::node_id random_graph::end_of_integers() {
     }
 }
 
-drawn_graph::node_id random_graph::extreme_condition_leaf() {
+node_id random_graph::extreme_condition_leaf() {
     static constexpr std::array comparisons{operation::equal,      operation::not_equal, operation::less,
                                             operation::less_equal, operation::greater,   operation::greater_equal};
     const operation compare = comparisons[static_cast<std::size_t>(below(6))];

@@ -20,18 +20,16 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 }  // namespace
 
-drawn_graph::node_id random_graph::among(node_id places, node_id index) {
+node_id random_graph::among(node_id places, node_id index) {
     const node_id last = add(operation::subtract, kind::integer, {places, constant(1)});
     return add(operation::maximum, kind::integer, {constant(0), add(operation::minimum, kind::integer, {index, last})});
 }
-drawn_graph::node_id random_graph::among_keys(node_id index) {
-    return among(this->index(operation::kv_lengths), index);
-}
-drawn_graph::node_id random_graph::query_of(const place& p) {
+node_id random_graph::among_keys(node_id index) { return among(this->index(operation::kv_lengths), index); }
+node_id random_graph::query_of(const place& p) {
     if (p.query) return index(operation::q_idx);
     return among(index(operation::query_length), constant(below(5)));
 }
-drawn_graph::node_id random_graph::key_of(const place& p) {
+node_id random_graph::key_of(const place& p) {
     return p.key ? index(operation::kv_idx) : among_keys(constant(below(5)));
 }
 
@@ -151,13 +149,13 @@ random_graph::number random_graph::integer(int depth, const place& p) {
     return x;
 }
 
-drawn_graph::node_id random_graph::bound(std::string_view name) {
+node_id random_graph::bound(std::string_view name) {
     const auto at = std::ranges::find(indices, name) - indices.begin();
     if (at == std::ssize(indices)) indices.push_back(name);
     return add({.op = operation::bound, .kind = kind::integer, .integer = at});
 }
 
-template <class Body> drawn_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
+template <class Body> node_id random_graph::over(operation op, kind is, const place& p, Body body) {
     static constexpr std::array<std::string_view, 3> names{"i", "j", "n"};
     const node_id index = bound(names[p.bounds.size()]);
     place inside = p;
@@ -172,7 +170,7 @@ template <class Body> drawn_graph::node_id random_graph::over(operation op, kind
 
 /// An element of a table of (head, another axis). Half of the indices of both positions are left to kernels, which read
 /// those beyond the axis at its end.
-drawn_graph::node_id random_graph::at_any(node_id table, int depth, const place& p) {
+node_id random_graph::at_any(node_id table, int depth, const place& p) {
     const node_id any = integer(depth - 1, p).node;
     const node_id pair = add(operation::subtract, kind::integer, {index(operation::q_idx), index(operation::kv_idx)});
     if (p.query && p.key && one_in(2))
@@ -180,7 +178,7 @@ drawn_graph::node_id random_graph::at_any(node_id table, int depth, const place&
     return load(table, kind::real, {h(), among(extent(table, 1), any)});
 }
 
-drawn_graph::node_id random_graph::real_leaf(int depth, const place& p) {
+node_id random_graph::real_leaf(int depth, const place& p) {
     switch (below(12)) {
         case 0: return load(input("slopes", element_type::f32, {head}), kind::real, {h()});
         case 1: return at_any(input("by_group", element_type::f32, {key_head, along("short")}), depth, p);
@@ -225,7 +223,7 @@ operation random_graph::any_of(family of) {
     return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
 }
 
-drawn_graph::node_id random_graph::real(int depth, const place& p) {
+node_id random_graph::real(int depth, const place& p) {
     if (depth <= 0 || one_in(4)) return real_leaf(depth, p);
     const node_id x = real(depth - 1, p);
     const auto one = [&](operation op, node_id of) { return add(op, kind::real, {of}); };
@@ -276,7 +274,7 @@ drawn_graph::node_id random_graph::real(int depth, const place& p) {
     }
 }
 
-drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
+node_id random_graph::condition_leaf(int depth, const place& p) {
     if (drawn_ == beside::extremes) return extreme_condition_leaf();
     static constexpr std::array comparisons{operation::equal,      operation::not_equal, operation::less,
                                             operation::less_equal, operation::greater,   operation::greater_equal};
@@ -313,7 +311,7 @@ drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
     }
 }
 
-drawn_graph::node_id random_graph::condition(int depth, const place& p) {
+node_id random_graph::condition(int depth, const place& p) {
     if (depth <= 0 || one_in(3)) return condition_leaf(depth, p);
     const node_id x = condition(depth - 1, p);
     switch (drawn_ == beside::extremes ? below(5) : below(8)) {

@@ -30,25 +30,24 @@ random_graph::random_graph(unsigned seed, beside drawn) : drawn_(drawn), random_
     forget_unused();
 }
 
-drawn_graph::node_id random_graph::add(instruction n) {
+node_id random_graph::add(instruction n) {
     const auto same = std::ranges::find(nodes, n);
     if (same == nodes.end()) return nodes.push_back(n), static_cast<node_id>(nodes.size() - 1);
     return static_cast<node_id>(same - nodes.begin());
 }
-drawn_graph::node_id random_graph::add(operation op, kind is, std::initializer_list<node_id> arguments) {
+node_id random_graph::add(operation op, kind is, std::initializer_list<node_id> arguments) {
     instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
     std::ranges::copy(arguments, n.arguments.begin());
     return add(n);
 }
-drawn_graph::node_id random_graph::constant(std::int64_t value) {
+node_id random_graph::constant(std::int64_t value) {
     return add({.op = operation::constant, .kind = kind::integer, .integer = value});
 }
-drawn_graph::node_id random_graph::constant_real(double value) {
+node_id random_graph::constant_real(double value) {
     return add({.op = operation::constant, .kind = kind::real, .number = value});
 }
 
-drawn_graph::node_id random_graph::input(std::string_view name, element_type element,
-                                         std::initializer_list<axis_declaration> axes) {
+node_id random_graph::input(std::string_view name, element_type element, std::initializer_list<axis_declaration> axes) {
     input_declaration d{
         .name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
     std::ranges::copy(axes, d.axes.begin());
@@ -57,7 +56,7 @@ drawn_graph::node_id random_graph::input(std::string_view name, element_type ele
     if (known == inputs.end()) inputs.push_back(d);
     return add({.op = operation::input, .kind = kind::tensor, .input = at});
 }
-drawn_graph::node_id random_graph::scalar(std::string_view name, element_type element) {
+node_id random_graph::scalar(std::string_view name, element_type element) {
     const input_declaration d{.name = name, .element = element, .is_scalar = true};
     const auto known = std::ranges::find(inputs, d);
     const auto at = static_cast<std::int16_t>(known - inputs.begin());
@@ -65,7 +64,7 @@ drawn_graph::node_id random_graph::scalar(std::string_view name, element_type el
     return add(
         {.op = operation::scalar, .kind = element == element_type::f32 ? kind::real : kind::integer, .input = at});
 }
-drawn_graph::node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
+node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
     instruction n{.op = operation::load,
                   .kind = is,
                   .argument_count = static_cast<std::uint8_t>(1 + at.size()),
@@ -73,18 +72,18 @@ drawn_graph::node_id random_graph::load(node_id tensor, kind is, std::initialize
     std::ranges::copy(at, n.arguments.begin() + 1);
     return add(n);
 }
-drawn_graph::node_id random_graph::extent(node_id tensor, int axis) {
+node_id random_graph::extent(node_id tensor, int axis) {
     return add(
         {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
-drawn_graph::node_id random_graph::core_tensor(char which) {
+node_id random_graph::core_tensor(char which) {
     if (which == 'q') return input("q", element_type::any, {batch, head, query, depth_axis});
     if (which == 'k') return input("k", element_type::any, {batch, key_head, key, depth_axis});
     return input("v", element_type::any, {batch, key_head, key, along(axis_kind::value_depth)});
 }
 
-drawn_graph::node_id random_graph::queries() {
+node_id random_graph::queries() {
     const node_id q = core_tensor('q'), d = index(operation::d_idx);
     if (!one_in(4)) return q;
     node_id x = load(q, kind::real, {b(), h(), index(operation::q_idx), d});
@@ -101,7 +100,7 @@ drawn_graph::node_id random_graph::queries() {
     return add(operation::queries, kind::tensor, {x});
 }
 
-drawn_graph::node_id random_graph::keys() {
+node_id random_graph::keys() {
     if (one_in(4)) return cached_keys();
     const node_id k = core_tensor('k'), d = index(operation::d_idx), key_index = index(operation::kv_idx);
     if (!one_in(4)) return k;
@@ -115,7 +114,7 @@ drawn_graph::node_id random_graph::keys() {
     return add(operation::keys, kind::tensor, {x});
 }
 
-drawn_graph::node_id random_graph::values() {
+node_id random_graph::values() {
     if (one_in(4)) return cached_values();
     const node_id v = core_tensor('v');
     if (!one_in(5)) return v;
@@ -123,7 +122,7 @@ drawn_graph::node_id random_graph::values() {
     return add(operation::values, kind::tensor, {add(operation::add, kind::real, {x, real(1, {.key = true})})});
 }
 
-drawn_graph::node_id random_graph::modified(node_id scores) {
+node_id random_graph::modified(node_id scores) {
     const place pair{.query = true, .key = true};
     const auto is_scores = [&](operation op, std::initializer_list<node_id> arguments) {
         return add(op, kind::scores, arguments);
@@ -146,7 +145,7 @@ drawn_graph::node_id random_graph::modified(node_id scores) {
     }
 }
 
-drawn_graph::node_id random_graph::with_core(node_id out, const read_tensors& of_first) {
+node_id random_graph::with_core(node_id out, const read_tensors& of_first) {
     const place pair{.query = true, .key = true}, row{.query = true};
     const auto other = [&](node_id first, std::string_view name, axis_kind heads, axis_kind tokens,
                            axis_kind channels) {

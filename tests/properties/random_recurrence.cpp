@@ -9,7 +9,7 @@ random_recurrence::random_recurrence(unsigned seed) : random_(seed * 2654435761u
     fingerprint = 0x9e3779b97f4a7c15ull * (seed + 1);
     const node_id first = initial(), decays = decay();
     const int form = below(4);  // additive, erased by the key or by another row, with a second pair
-    node_id key = 0, erase = real(0), read = 0;
+    node_id key{}, erase = real(0), read{};
     if (form == 0) {
         read = key = any_row("k");
     } else {
@@ -39,17 +39,17 @@ random_recurrence::random_recurrence(unsigned seed) : random_(seed * 2654435761u
     forget_unused();
 }
 
-drawn_graph::node_id random_recurrence::add(instruction n) {
+node_id random_recurrence::add(instruction n) {
     const auto same = std::ranges::find(nodes, n);
     if (same == nodes.end()) return nodes.push_back(n), static_cast<node_id>(nodes.size() - 1);
     return static_cast<node_id>(same - nodes.begin());
 }
-drawn_graph::node_id random_recurrence::add(operation op, kind is, std::initializer_list<node_id> arguments) {
+node_id random_recurrence::add(operation op, kind is, std::initializer_list<node_id> arguments) {
     instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
     std::ranges::copy(arguments, n.arguments.begin());
     return add(n);
 }
-drawn_graph::node_id random_recurrence::of_two(operation op, node_id x, node_id y) {
+node_id random_recurrence::of_two(operation op, node_id x, node_id y) {
     const auto is_output = [&](node_id n) { return nodes[n].kind == kind::output; };
     return add(op, is_output(x) || is_output(y) ? kind::output : kind::real, {x, y});
 }
@@ -61,14 +61,14 @@ input_declaration random_recurrence::declared(std::string_view name, std::initia
     });
     return d;
 }
-drawn_graph::node_id random_recurrence::input(const input_declaration& d) {
+node_id random_recurrence::input(const input_declaration& d) {
     const auto known = std::ranges::find(inputs, d);
     const auto at = static_cast<std::int16_t>(known - inputs.begin());
     if (known == inputs.end()) inputs.push_back(d);
     return add({.op = operation::input, .kind = kind::tensor, .input = at});
 }
 /// Of a step: over the heads of its states, or over key heads whose numbers several states share.
-drawn_graph::node_id random_recurrence::heads_of_step(std::string_view name, std::initializer_list<axis_kind> axes) {
+node_id random_recurrence::heads_of_step(std::string_view name, std::initializer_list<axis_kind> axes) {
     const auto known = std::ranges::find(inputs, name, &input_declaration::name);
     if (known != inputs.end()) return input(*known);
     input_declaration d = declared(name, axes);
@@ -79,19 +79,19 @@ drawn_graph::node_id random_recurrence::heads_of_step(std::string_view name, std
 }
 
 /// A number of each token.
-drawn_graph::node_id random_recurrence::number(std::string_view name) {
+node_id random_recurrence::number(std::string_view name) {
     const node_id tensor = heads_of_step(name, {axis_kind::batch, axis_kind::head, axis_kind::query});
     return add(operation::load, kind::real,
                {tensor, index(operation::b), index(operation::h), index(operation::q_idx)});
 }
 /// A number of each token and channel.
-drawn_graph::node_id random_recurrence::row(std::string_view name, node_id channel) {
+node_id random_recurrence::row(std::string_view name, node_id channel) {
     const node_id tensor = heads_of_step(name, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth});
     return add(operation::load, kind::real,
                {tensor, index(operation::b), index(operation::h), index(operation::q_idx), channel});
 }
 
-drawn_graph::node_id random_recurrence::any_row(std::string_view name) {
+node_id random_recurrence::any_row(std::string_view name) {
     const node_id d = index(operation::d_idx), x = row(name, d);
     switch (below(5)) {
         case 0: return of_two(operation::multiply, x, function(operation::sigmoid, x));
@@ -106,7 +106,7 @@ drawn_graph::node_id random_recurrence::any_row(std::string_view name) {
 }
 
 /// x / sqrt(sum of x^2 over the channels), times a length.
-drawn_graph::node_id random_recurrence::unit_row(std::string_view name, double length) {
+node_id random_recurrence::unit_row(std::string_view name, double length) {
     if (indices.empty()) indices.push_back("channel");
     const node_id bound = add({.op = operation::bound, .kind = kind::integer, .integer = 0}), x = row(name, bound),
                   squares = add(operation::sum, kind::real,
@@ -117,7 +117,7 @@ drawn_graph::node_id random_recurrence::unit_row(std::string_view name, double l
 }
 
 /// From 0 to 1. As an exponential, sums of its logarithm are kept; else products of decays are.
-drawn_graph::node_id random_recurrence::decay() {
+node_id random_recurrence::decay() {
     const bool of_channels = one_in(3);
     const auto drawn = [&] { return of_channels ? row("decaying", index(operation::d_idx)) : number("decaying"); };
     const auto negated_square = [&](node_id x) {
@@ -150,7 +150,7 @@ drawn_graph::node_id random_recurrence::decay() {
     }
 }
 
-drawn_graph::node_id random_recurrence::value() {
+node_id random_recurrence::value() {
     const node_id tensor =
         heads_of_step("v", {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth});
     const node_id x =
@@ -164,7 +164,7 @@ drawn_graph::node_id random_recurrence::value() {
 }
 
 /// None, a state that is passed, a slot of a pool, a formula of its channels.
-drawn_graph::node_id random_recurrence::initial() {
+node_id random_recurrence::initial() {
     const node_id b = index(operation::b), h = index(operation::h), d = index(operation::d_idx),
                   e = index(operation::value_idx);
     const auto passed = [&] {
@@ -198,7 +198,7 @@ drawn_graph::node_id random_recurrence::initial() {
 }
 
 /// A row read at the states, scaled or gated, or beside the token's own values.
-drawn_graph::node_id random_recurrence::rows_read(node_id states, int which) {
+node_id random_recurrence::rows_read(node_id states, int which) {
     const std::string_view name = which == 0 ? "q" : "other_q";
     const node_id tensor =
         input(declared(name, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth}));

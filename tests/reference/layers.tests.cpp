@@ -7,7 +7,7 @@ using namespace attune::testing;
 namespace {
 
 /// x (batch, position, 2) times w (out, 2), transposed, at `position` and `channel`.
-ir_builder::node_id linear(writer& w, ir_builder::node_id x, ir_builder::node_id position, std::string_view name) {
+node_id linear(writer& w, node_id x, node_id position, std::string_view name) {
     const auto n = w.bound("in"), weights = w.input(name, element_type::f32, {axis_kind::free, axis_kind::free});
     return w.add(operation::sum, kind::real,
                  {n, w.extent(weights, 1),

@@ -17,7 +17,7 @@ given three_keys() {
     return g;
 }
 /// Nothing is visible to query 0, key 0 alone to query 1.
-ir_builder::node_id nearly_nothing(writer& w, ir_builder::node_id scores) {
+node_id nearly_nothing(writer& w, node_id scores) {
     return w.add(operation::mask, kind::scores, {scores, w.condition_of(operation::less, w.kv_idx(), w.q_idx())});
 }
 

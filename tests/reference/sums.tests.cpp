@@ -12,7 +12,7 @@ given nothing() {
     g.reals("q", {1, 1, 2, 1}, {0, 0}).reals("k", {1, 1, 3, 1}, {0, 0, 0});
     return g;
 }
-std::vector<double> added(given& g, writer& w, ir_builder::node_id bias) {
+std::vector<double> added(given& g, writer& w, node_id bias) {
     w.output("scores", w.add(operation::add, kind::scores, {w.scores(), bias}));
     return g.of(w)["scores"].values;
 }

@@ -59,7 +59,7 @@ bool make_differentiable(drawn_graph& graph) {
     });
     graph.forget_unused();
     const auto name_it = [&](const std::string& kind, std::size_t number, std::size_t node) {
-        const auto at = static_cast<drawn_graph::node_id>(node);
+        const auto at = static_cast<attune::node_id>(node);
         if (std::ranges::find(graph.outputs, at, &attune::output_declaration::node) == graph.outputs.end())
             graph.outputs.push_back({attune::testing::lasting(kind + std::to_string(number)), at});
     };

@@ -126,11 +126,11 @@ void replace_by_argument(list& to, std::size_t node, std::size_t argument) {
     const auto by = nodes[node].arguments[argument];
     for (instruction& n : nodes)
         for (std::size_t i = 0; i < n.argument_count; ++i)
-            if (n.arguments[i] == node) n.arguments[i] = by;
+            if (n.arguments[i] == attune::node_at(node)) n.arguments[i] = by;
     for (auto& output : smaller.graph.outputs)
-        if (output.node == node) output.node = by;
+        if (output.node == attune::node_at(node)) output.node = by;
     for (auto& store : smaller.graph.stores)
-        if (store.value == node) store.value = by;
+        if (store.value == attune::node_at(node)) store.value = by;
     smaller.graph.forget_unused();
     if (!smaller.graph.fault().empty()) return;
     if (settle(smaller)) to.made.push_back(std::move(smaller));
