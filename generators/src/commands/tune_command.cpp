@@ -271,7 +271,7 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) {
         other.request.schedule = *cut;
         const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
         device_access* const there = device_for(*of.kernel.request.target);
-        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.request.target->name : "")
+        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.request.target->called() : "")
                                           .wrong(made->table(), other.request.schedule);
             !wrong.empty()) {
             fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);

@@ -5,6 +5,8 @@
 #include "passes/copies_ahead.hpp"
 #include "passes/fragment_passes.hpp"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,7 +73,9 @@ Func& tensor_loops::of_task(Func& f, const LoopLevel& task) {
 void tensor_loops::in_table(Func& f, const Var& i) {
     constexpr int rows_begin_at = 1024;
     f.store_in(MemoryType::GPUShared);
-    if (state_.of_warpgroups) f.align_storage(i, rows_begin_at);
+    int least = rows_begin_at;
+    for (const Type& type : f.types()) least = std::min(least, type.bytes());
+    if (state_.of_warpgroups) f.align_storage(i, rows_begin_at / least);
 }
 
 Stage tensor_loops::of_threads(Stage stage) {
@@ -268,6 +272,22 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
     words(s.value_words, s.added, s.keys.x);
 }
 
+/// Inputs that have elements in every call with queries: with or without keys.
+std::vector<std::string> read_by_tasks(const kernel_frame& f) {
+    std::vector<std::string> all{"input_kv_lengths"};
+    const std::span<const input_declaration> inputs = f.graph().inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto has_elements = [](const axis_declaration& axis) {
+            return axis.kind == axis_kind::batch || axis.kind == axis_kind::head || axis.kind == axis_kind::key_head ||
+                   axis.kind == axis_kind::query;
+        };
+        const std::span axes(inputs[i].axes.data(), inputs[i].rank);
+        if (!inputs[i].is_scalar && std::ranges::all_of(axes, has_elements))
+            all.push_back(f.inputs.tensor(static_cast<int>(i)).name());
+    }
+    return all;
+}
+
 }  // namespace
 
 void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* state, remade_tasks* again,
@@ -289,7 +309,7 @@ void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* stat
     attention.add_custom_lowering_pass(new stores_under_one_condition({state->scores.name(), state->added.name()}));
     attention.add_custom_lowering_pass(new distances_apart(state->scores.name()));
     attention.add_custom_lowering_pass(new words_of_rows(tensors));
-    attention.add_custom_lowering_pass(new loads_before_loop(visited));
+    attention.add_custom_lowering_pass(new loads_before_loop(visited, read_by_tasks(f)));
     attention.add_custom_lowering_pass(new copies_ahead(visited, {.keys = state->key_rows.name(),
                                                                   .values = state->value_rows.name(),
                                                                   .sums = state->added.name(),

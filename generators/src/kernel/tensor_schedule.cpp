@@ -66,8 +66,11 @@ std::string not_for_warpgroups(const gpu_tensor_prefill& s) {
 }
 
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
-    if (request.target->warpgroups)
-        return {.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};
+    if (request.target->warpgroups) {
+        gpu_tensor_prefill s{.warps = 2 * gpu_tensor_prefill::warps_of_group, .tiles = 1, .key_block = 128};
+        if (estimated_shared_memory(s, request) > most_shared_memory(*request.target)) s.key_block = 64;
+        return s;
+    }
     const int widest = std::max(request.depths.depth, request.depths.value_depth);
     // Two tiles a warp halve what is read of shared memory for each product, as long as their sums fit registers.
     // Weights that are added up one by one, and not by a product with ones, take some more.
@@ -83,8 +86,9 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
 }
 
 int estimated_shared_memory(const gpu_tensor_prefill& s, const kernel_request& request) {
-    constexpr int bytes = 2, padding = 8, numbers_of_row = 24;  // elements behind a row; statistics and tables
+    constexpr int bytes = 2, numbers_of_row = 24;  // statistics and tables
     const int rows = s.query_block(), depth = request.depths.depth;
+    const int padding = request.target->warpgroups ? 0 : 8;  // elements behind a row
     const int queries = s.tiles > 1 ? rows * depth : 0;
     return bytes * (queries + s.key_block * (depth + request.depths.value_depth + 2 * padding)) +
            4 * numbers_of_row * (rows + s.key_block);

@@ -71,6 +71,36 @@ Stmt stores_under_one_condition::visit(const Block* block) {
     return Block::make(made);
 }
 
+namespace {
+
+/// Whether a load of some kind is in an expression.
+template <class Counts> bool reads(const Expr& e, Counts counts) {
+    class reader : public IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        void visit(const Load* load) override {
+            found = found || counts(load);
+            IRGraphVisitor::visit(load);
+        }
+
+    public:
+        explicit reader(Counts of) : counts(of) {}
+        Counts counts;
+        bool found{};
+    } all(counts);
+    e.accept(&all);
+    return all.found;
+}
+
+bool reads_memory(const Expr& e) {
+    return reads(e, [](const Load*) { return true; });
+}
+/// What the kernel made itself, as products.
+bool reads_products(const Expr& e) {
+    return reads(e, [](const Load* load) { return !load->param.defined(); });
+}
+
+}  // namespace
+
 Stmt distances_apart::visit(const Store* store) {
     inside_ = store->name == function_ || starts_with(store->name, function_ + ".");
     Stmt made = IRMutator::visit(store);
@@ -78,11 +108,25 @@ Stmt distances_apart::visit(const Store* store) {
     return made;
 }
 
+/// What a condition compares stays as it stands: blocks of keys are decided on by the same numbers.
+Expr distances_apart::visit(const Select* choice) {
+    return Select::make(choice->condition, mutate(choice->true_value), mutate(choice->false_value));
+}
+Expr distances_apart::visit(const LT* condition) { return condition; }
+Expr distances_apart::visit(const LE* condition) { return condition; }
+Expr distances_apart::visit(const GT* condition) { return condition; }
+Expr distances_apart::visit(const GE* condition) { return condition; }
+Expr distances_apart::visit(const EQ* condition) { return condition; }
+Expr distances_apart::visit(const NE* condition) { return condition; }
+
+Expr distances_apart::visit(const Call* call) { return call->type.is_bool() ? Expr(call) : IRMutator::visit(call); }
+
 Expr distances_apart::visit(const Mul* product) {
-    constexpr int far = 1 << 12;  // less than what an f32 has room for
+    constexpr int far = 1 << 8;  // of a block: what a product by it rounds is little
     for (const auto& [number, other] : {std::pair(product->a, product->b), std::pair(product->b, product->a)}) {
         const auto* real = other.as<Cast>();
-        if (!inside_ || !real || real->type != Float(32) || real->value.type() != Int(32)) continue;
+        if (!inside_ || reads_products(number) || !real || real->type != Float(32) || real->value.type() != Int(32))
+            continue;
         const auto* distance = real->value.as<Add>();
         const auto apart = distance ? as_const_int(distance->b) : std::nullopt;
         if (!apart || *apart < -far || *apart > far) continue;
@@ -91,22 +135,6 @@ Expr distances_apart::visit(const Mul* product) {
     }
     return IRMutator::visit(product);
 }
-
-namespace {
-
-bool reads_memory(const Expr& e) {
-    class reader : public IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        void visit(const Load*) override { found = true; }
-
-    public:
-        bool found{};
-    } all;
-    e.accept(&all);
-    return all.found;
-}
-
-}  // namespace
 
 Stmt loads_before_loop::visit(const For* loop) {
     if (loops_.empty() && !loop_.is(loop->name)) return IRMutator::visit(loop);
@@ -141,7 +169,7 @@ Expr loads_before_loop::visit(const Let* let) { return visit_let(let); }
 
 Expr loads_before_loop::visit(const Load* load) {
     if (loops_.empty() || !load->param.defined() || !load->type.is_scalar() || load->type.bits() != 32 ||
-        !is_const_one(load->predicate))
+        !is_const_one(load->predicate) || std::ranges::find(tensors_, load->name) == tensors_.end())
         return IRMutator::visit(load);
     Expr index = load->index;
     for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
@@ -234,6 +262,9 @@ Expr word_of_elements(const Expr& first, const Expr& second) {
 
 Stmt words_of_rows::as_word(const Stmt& first, const Stmt& second) {
     const let_store a(first), b(second);
+    for (const LetStmt* own : a.lets)
+        for (const LetStmt* other : b.lets)
+            if (own->name == other->name && !equal(own->value, other->value)) return {};
     if (!a.store || !b.store || a.store->name != b.store->name || !is_half(a.store->value)) return {};
     if (std::ranges::find(tensors_, a.store->name) == tensors_.end() || !a.store->index.type().is_scalar()) return {};
     const Expr at = written_out(a.index());

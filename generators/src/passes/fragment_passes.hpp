@@ -58,6 +58,14 @@ protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::Store* store) override;
     Halide::Expr visit(const Halide::Internal::Mul* product) override;
+    Halide::Expr visit(const Halide::Internal::Select* choice) override;
+    Halide::Expr visit(const Halide::Internal::LT* condition) override;
+    Halide::Expr visit(const Halide::Internal::LE* condition) override;
+    Halide::Expr visit(const Halide::Internal::GT* condition) override;
+    Halide::Expr visit(const Halide::Internal::GE* condition) override;
+    Halide::Expr visit(const Halide::Internal::EQ* condition) override;
+    Halide::Expr visit(const Halide::Internal::NE* condition) override;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
 
 private:
     const std::string function_;
@@ -72,7 +80,9 @@ private:
 /// the time.
 class loads_before_loop : public Halide::Internal::IRMutator {
 public:
-    explicit loads_before_loop(stage_loop loop) : loop_(std::move(loop)) {}
+    /// `tensors` have elements whether or not an iteration is run.
+    loads_before_loop(stage_loop loop, std::vector<std::string> tensors)
+        : loop_(std::move(loop)), tensors_(std::move(tensors)) {}
 
 protected:
     using IRMutator::visit;
@@ -85,6 +95,7 @@ private:
     template <class Node> auto visit_let(const Node* let);
 
     const stage_loop loop_;
+    const std::vector<std::string> tensors_;
     std::vector<std::string> loops_;  ///< that one and those inside, around this place; empty: elsewhere
     std::vector<std::pair<std::string, Halide::Expr>> lets_, kept_;  ///< inside the loop; read before it
 };
@@ -97,7 +108,7 @@ private:
 /// of 8 elements, so that addresses are divided without a shift.
 class words_of_rows : public Halide::Internal::IRMutator {
 public:
-    /// The buffers' names. Of those that are written, `tensors` may name more than those of 16-bit floats.
+    /// The buffers' names: of 16-bit floats alone.
     explicit words_of_rows(std::vector<std::string> tensors) : tensors_(std::move(tensors)) {}
 
     static constexpr const char* row_word = "attune_row_word";

@@ -120,11 +120,16 @@ bool reads_channels(const graph_ir& graph, int row) {
     for (std::size_t n = 0; n < read.size(); ++n) {
         const instruction& it = graph.nodes[n];
         if (!read[n] || it.op != operation::load) continue;
-        const auto node = [&](std::int16_t of) { return graph.nodes[static_cast<std::size_t>(of)].op; };
+        const auto node = [&](node_id of) { return graph.nodes[of].op; };
         if (node(it.arguments[0]) == operation::input && node(it.arguments[it.argument_count - 1]) == operation::d_idx)
             return true;
     }
     return false;
+}
+
+/// Whether a token's state depends on those before it by more than a decay.
+bool solves(const graph_ir& graph, const recurrence_arguments& of) {
+    return of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0);
 }
 
 std::vector<chunk_plan::fetched_rows> fetched_rows_of(const kernel_request& request, const recurrence_arguments& of) {
@@ -135,8 +140,7 @@ std::vector<chunk_plan::fetched_rows> fetched_rows_of(const kernel_request& requ
         if (node >= 0 && !known && reads_channels(graph, node)) all.push_back({node, are});
     };
     add(of.key, "keys"), add(of.value, "values");
-    if (!is_constant(graph.nodes[static_cast<std::size_t>(of.erase)], 0) || of.has_second_pair())
-        add(of.read, "rows that erase");
+    if (solves(graph, of)) add(of.read, "rows that erase");
     add(of.second_key, "second keys"), add(of.second_read, "second rows that read");
     if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel) add(of.decay, "decays");
     for (const instruction& it : graph.nodes)
@@ -151,9 +155,9 @@ chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
             .tokens = cut.block,
             .rows = cut.rows,
             .vectors = cut.vectors,
-            .solves = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0),
+            .solves = solves(graph, of),
             .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel,
-             .fetched = cut.block > 1 ? fetched_rows_of(request, of) : std::vector<chunk_plan::fetched_rows>{}};
+            .fetched = cut.block > 1 ? fetched_rows_of(request, of) : std::vector<chunk_plan::fetched_rows>{}};
 }
 
 pair_shape shape_of(kind output) {

@@ -2,7 +2,9 @@
 
 #include "expr/math.hpp"
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace attune::generators::inline stages {
@@ -10,6 +12,13 @@ namespace {
 
 /// What a term is added to a score as.
 enum class sign : std::uint8_t { plus, any };
+
+/// -infinity as the lowest number: arithmetic is compiled as if there were no infinities. Such a score weighs nothing
+/// either way. By an instruction that LLVM does not look into.
+Halide::Expr not_below_lowest(const Halide::Expr& x) {
+    return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.fmax.ftz.f", {x, Halide::Expr(lowest)},
+                                        Halide::Internal::Call::PureExtern);
+}
 
 bool is_of_pair(const kernel_frame& f, int load) {
     const instruction& node = f.node(load);
@@ -19,33 +28,41 @@ bool is_of_pair(const kernel_frame& f, int load) {
     return on.query && on.key && !on.channel && element != element_type::f8_e4m3 && element != element_type::f8_e5m2;
 }
 
-void know_terms_under(int score, sign as, const kernel_frame& f, place& at) {
+/// `times`: what the term is multiplied by, as far as it is known; infinity where it is not.
+void know_terms_under(int score, sign as, double times, const kernel_frame& f, place& at) {
+    constexpr double largest_cap = 100;  // by which 5e-7 of a tangent are still less than what bf16 makes of a score
     const instruction& node = f.node(score);
-    const auto below = [&](int side, sign term) { know_terms_under(node.arguments[side], term, f, at); };
+    const auto below = [&](int side, sign term, double factor) {
+        know_terms_under(node.arguments[side], term, times * factor, f, at);
+    };
     if (node.op == operation::mask) {
-        below(0, as);
+        below(0, as, 1);
     } else if (node.op == operation::negate) {
-        below(0, sign::any);
+        below(0, sign::any, 1);
     } else if (node.op == operation::add || node.op == operation::subtract) {
-        below(0, as);
-        below(1, node.op == operation::add ? as : sign::any);
+        below(0, as, 1);
+        below(1, node.op == operation::add ? as : sign::any, 1);
     } else if (node.op == operation::multiply) {
-        for (const int side : {0, 1})
-            if (f.depends[node.arguments[1 - side]].uniform()) below(side, sign::any);
-    } else if (node.op == operation::tanh) {
+        for (const int side : {0, 1}) {
+            const instruction& factor = f.node(node.arguments[1 - side]);
+            const bool is_known = factor.op == operation::constant && factor.kind == kind::real;
+            if (f.depends[node.arguments[1 - side]].uniform())
+                below(side, sign::any, is_known ? std::abs(factor.number) : std::numeric_limits<double>::infinity());
+        }
+    } else if (node.op == operation::tanh && times <= largest_cap) {
         const quantity of = f.evaluate(node.arguments[0], at);
         if (!of.masked.defined()) at.known.emplace(score, quantity{hyperbolic_tangent_by_exp2(of.value), {}});
     } else if (node.op == operation::load && as == sign::plus && is_of_pair(f, score)) {
         const Halide::ImageParam& tensor = f.inputs.tensor(f.node(node.arguments[0]).input);
         const std::vector<Halide::Expr> place = pointwise(f.request, f.inputs, at).place_of(score);
-        at.known.emplace(score, quantity{Halide::cast<float>(tensor(place)), {}});
+        at.known.emplace(score, quantity{not_below_lowest(Halide::cast<float>(tensor(place))), {}});
     }
 }
 
 }  // namespace
 
 void know_terms_of_scores(const kernel_frame& frame, place& at) {
-    know_terms_under(frame.core.scores, sign::plus, frame, at);
+    know_terms_under(frame.core.scores, sign::plus, 1, frame, at);
 }
 
 }  // namespace attune::generators::inline stages

@@ -185,8 +185,8 @@ void tensor_state::define_weights() {
     shrunk(of_row) = exp2_of((before(maximum_at(), rh) - seen(of_row)) * binary);
     // Where the maximum itself is asked for, and where the sum is not of rounded weights: the largest is 1 then,
     // exactly.
-    const bool is_exact = f_.core.maximum || f_.core.saved_rows > 0 || !sums_by_products;
-    const Expr grew = shrunk(of_row) < (is_exact ? 1.0f : 1 / largest_weight);
+    const bool is_exact = f_.core.maximum || !sums_by_products;
+    const Expr grew = is_exact ? seen(of_row) > before(maximum_at(), rh) : shrunk(of_row) < 1 / largest_weight;
     highest(of_row) = select(grew, seen(of_row), before(maximum_at(), rh));
     keep(of_row) = select(grew, shrunk(of_row), 1.0f);
     offset(of_row) = -highest(of_row) * binary;

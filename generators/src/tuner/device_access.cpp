@@ -38,7 +38,7 @@ void device_access::check(int code, const char* what) const {
         throw std::runtime_error(fmt::format("expected {} of {}, got error {}", what, cuda_ ? "CUDA" : "OpenCL", code));
 }
 
-device_access::device_access(const level& target) : cuda_(target.name == "cuda"), driver_(driver_of(cuda_)) {
+device_access::device_access(const level& target) : cuda_(target.called() == "cuda"), driver_(driver_of(cuda_)) {
     if (!cuda_ && target.name != "opencl")
         throw std::runtime_error(fmt::format(
             "expected a GPU's target that schedules are searched for, cuda or opencl, got {}; try --targets opencl",

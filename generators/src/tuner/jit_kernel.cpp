@@ -88,7 +88,7 @@ Halide::Module for_the_machine_alone(const Halide::Module& module) {
 }  // namespace
 
 struct jit_kernel::compiled {
-    std::string symbol, cut;
+    std::string symbol, cut, target;
     Halide::Internal::JITModule code, stores;
     attune::kernel row{};
     kernel_table table{};
@@ -96,7 +96,7 @@ struct jit_kernel::compiled {
 
 jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<compiled>()) {
     compiled& c = *compiled_;
-    c.symbol = made.symbol, c.cut = to_json(made.request.schedule);
+    c.symbol = made.symbol, c.cut = to_json(made.request.schedule), c.target = made.request.target->called();
     try {
         const Halide::Target target = halide_target(*made.request.target);
         const lowered_kernel lowered = lower(made.request);
@@ -118,7 +118,7 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
             const_cast<void*>(reinterpret_cast<const void*>(code.argv_function())));
     };
     c.row = kernel_record(made);
-    c.row.symbol = c.symbol.c_str(), c.row.target = made.request.target->name.data(), c.row.schedule = c.cut.c_str();
+    c.row.symbol = c.symbol.c_str(), c.row.target = c.target.c_str(), c.row.schedule = c.cut.c_str();
     c.row.call = entry_of(c.code);
     if (!made.request.graph().stores.empty()) c.row.stores = entry_of(c.stores);
     c.table = {.version = kernel_table_version,

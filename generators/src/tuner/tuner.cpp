@@ -85,7 +85,7 @@ public:
           space_(candidates(of)),
           record_(begun()),
           state_(state_of(of, space_, record_.begin)),
-          checks_(of.kernel.request, device_of(of, how) ? of.kernel.request.target->name : ""),
+          checks_(of.kernel.request, device_of(of, how) ? of.kernel.request.target->called() : ""),
           call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
         for (const tried_candidate& t : record_.tried) state_.record(t);
         before_ = record_.tried.empty() ? 0 : record_.tried.back().at;

@@ -85,9 +85,21 @@ int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_
 }
 
 /// The driver's other function first waits for all kernels before it, with each call that brings lengths along: the
-/// device would stand still for longer than a decode step takes. This one takes pageable memory at once.
+/// device would stand still for longer than a decode step takes. This one takes pageable memory at once, unless the
+/// device reads such memory itself: then it is waited for, since what a call lends ends with it.
 int copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) {
-    return cuda_driver().copy_in_order(to, from, bytes, current ? current->queue : nullptr);
+    const cuda_functions& cuda = cuda_driver();
+    void* const queue = current ? current->queue : nullptr;
+    constexpr int capture_unsupported = 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    int captured = 0;
+    if (const int code = cuda.is_capturing(queue, &captured)) return code;
+    if (captured != 0) return capture_unsupported;  // a replay would read what the call lent
+    if (const int code = cuda.copy_in_order(to, from, bytes, queue)) return code;
+    constexpr int by_host_page_tables = 100;  // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES
+    int device = 0, reads_host = 0;
+    if (const int code = cuda.device_of_current(&device)) return code;
+    if (const int code = cuda.attribute(&reads_host, by_host_page_tables, device)) return code;
+    return reads_host != 0 ? cuda.wait(queue) : 0;
 }
 
 void* get_symbol(void* library, const char* name) {

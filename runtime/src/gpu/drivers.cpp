@@ -43,15 +43,15 @@ cuda_functions find_cuda() {
     find(cuda.primary, "cuDevicePrimaryCtxRetain"), find(cuda.load_module, "cuModuleLoadData"),
         find(cuda.set_attribute, "cuFuncSetAttribute");
     find(cuda.launch, "cuLaunchKernel"), find(cuda.copy_in_order, "cuMemcpyHtoDAsync_v2"),
-        find(cuda.wait, "cuStreamSynchronize");
+        find(cuda.is_capturing, "cuStreamIsCapturing"), find(cuda.wait, "cuStreamSynchronize");
     find(cuda.name_of_error, "cuGetErrorName"), find(cuda.text_of_error, "cuGetErrorString");
     return cuda;
 }
 
 bool complete(const cuda_functions& f) {
     return f.init && f.count && f.device && f.attribute && f.current && f.device_of_current && f.push && f.pop &&
-           f.primary && f.load_module && f.set_attribute && f.launch && f.copy_in_order && f.wait && f.name_of_error &&
-           f.text_of_error;
+           f.primary && f.load_module && f.set_attribute && f.launch && f.copy_in_order && f.is_capturing && f.wait &&
+           f.name_of_error && f.text_of_error;
 }
 
 /// In CUDA's words: "CUDA_ERROR_INVALID_CONTEXT, invalid device context".

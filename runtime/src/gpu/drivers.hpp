@@ -37,6 +37,7 @@ struct cuda_functions {
                         void**)>
         launch{};
     driver_function<int(std::uint64_t, const void*, std::size_t, void*)> copy_in_order{};
+    driver_function<int(void*, int*)> is_capturing{};
     driver_function<int(void*)> wait{};
     driver_function<int(int, const char**)> name_of_error{}, text_of_error{};
 };

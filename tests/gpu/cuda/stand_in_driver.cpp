@@ -229,6 +229,7 @@ int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes
 int cuMemcpy3D_v2(const void*) { return its().enter("cuMemcpy3D"), invalid_value; }
 int cuPointerGetAttribute(void*, int, std::uint64_t) { return invalid_value; }
 
+int cuStreamIsCapturing(void*, int* captured) { return *captured = 0, success; }
 int cuStreamSynchronize(void* stream) {
     const std::lock_guard lock(its().guard);
     if (const int code = its().enter("cuStreamSynchronize")) return its().queued.erase(stream), code;

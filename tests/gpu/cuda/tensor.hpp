@@ -24,6 +24,8 @@ inline constexpr auto of_documents = mask(scores + bias(h, q_idx, kv_idx), docum
 inline constexpr auto dropped = where((q_idx * 7 + kv_idx * 3) % 5 != 0, softmax(of_documents) * 1.25, 0) * v;
 /// Hidden by a score of -infinity, without a mask.
 inline constexpr auto chosen = softmax(where(kv_idx <= q_idx, scores, -inf)) * v;
+/// Capped by a number of the call, of which 0 is none.
+inline constexpr auto capped = softmax(softcap(scalar<"cap", f32>, scores)) * v;
 /// Keys and values in pages of 16, of which a table says where they lie.
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", bf16>(axis<"page">, key_head, axis<"token">, depth);

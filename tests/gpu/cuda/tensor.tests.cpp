@@ -167,7 +167,18 @@ TEST_CASE("a pair whose bias is -infinity weighs nothing, and a row of such pair
     CHECK(outputs_untouched(call, true));
 }
 
-TEST_CASE("weights far above those before them, and scores that a cap bounds, come out as in the reference") {
+TEST_CASE("scores are capped by what a call says, and by nothing if that is 0") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    for (const double cap : {0.0, 2.0, 30.0, 1e4}) {
+        INFO(cap);
+        workload call(dsl::ir_of<tensor::capped>, two_sequences, 7, {{"cap", cap}});
+        for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
+        detail::call(detail::table_of<tensor::capped>(), call.arguments(), on_device);
+        CHECK(call.largest_error(call.expected(), "out") < tolerance(element_type::bf16));
+    }
+}
+
+TEST_CASE("weights far above those before them come out as in the reference") {
     if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
     // Scores that grow with the key by more than 2^8 a block, and that grow by less: sums are rescaled, or are not.
     for (const float factor : {0.05f, 1.0f, 12.0f}) {
