@@ -23,7 +23,7 @@ bool is_empty(ggml_op op) {
            op == GGML_OP_TRANSPOSE;
 }
 
-ggml_status compute_graph(ggml_backend_t backend, ggml_cgraph* graph) {
+ggml_status compute_graph(ggml_backend_t backend, ggml_cgraph* graph) try {
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         const ggml_tensor& node = *ggml_graph_node(graph, i);
         if (is_empty(node.op) || (node.flags & GGML_TENSOR_FLAG_COMPUTE) == 0) continue;
@@ -33,6 +33,8 @@ ggml_status compute_graph(ggml_backend_t backend, ggml_cgraph* graph) {
         return GGML_STATUS_FAILED;
     }
     return GGML_STATUS_SUCCESS;
+} catch (const std::bad_alloc&) {
+    return GGML_STATUS_ALLOC_FAILED;
 }
 
 ggml_guid_t guid() {
@@ -49,7 +51,19 @@ ggml_backend_t new_backend(ggml_backend_dev_t device, const char*) {
         delete backend;
     };
     calls.graph_compute = compute_graph;
-    return new ggml_backend{guid(), calls, device, new state};
+    auto its = std::unique_ptr<state>(new (std::nothrow) state);
+    auto* const made = its ? new (std::nothrow) ggml_backend{guid(), calls, device, its.get()} : nullptr;
+    if (made) static_cast<void>(its.release());
+    return made;
+}
+
+/// Whether the ggml that loads this library means by its numbers what the one means that it was built with. The loader
+/// compares the version of the backends' interface alone.
+bool has_same_numbers() {
+    const auto is = [](ggml_type type, std::string_view name) { return ggml_type_name(type) == name; };
+    return ggml_op_name(GGML_OP_FLASH_ATTN_EXT) == std::string_view("FLASH_ATTN_EXT") && is(GGML_TYPE_F32, "f32") &&
+           is(GGML_TYPE_F16, "f16") && is(GGML_TYPE_BF16, "bf16") && is(GGML_TYPE_Q8_0, "q8_0") &&
+           is(GGML_TYPE_Q4_0, "q4_0");
 }
 
 void set_threads(ggml_backend_t backend, int threads) { of(backend).threads = threads; }
@@ -74,7 +88,11 @@ ggml_backend_device_i device_calls() {
         return ggml_backend_cpu_buffer_from_ptr(data, size);
     };
     calls.supports_op = [](ggml_backend_dev_t, const ggml_tensor* node) {
-        return is_empty(node->op) || is_supported(*node);
+        try {
+            return is_empty(node->op) || is_supported(*node);
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
     };
     calls.supports_buft = [](ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
         return ggml_backend_buft_is_host(type);
@@ -105,5 +123,7 @@ ggml_backend_reg_t registered() {
 /// What ggml looks for in a library that it loads.
 extern "C" {
 GGML_BACKEND_API ggml_backend_reg_t ggml_backend_init(void);
-ggml_backend_reg_t ggml_backend_init(void) { return attune::ggml::registered(); }
+ggml_backend_reg_t ggml_backend_init(void) {
+    return attune::ggml::has_same_numbers() ? attune::ggml::registered() : nullptr;
+}
 }

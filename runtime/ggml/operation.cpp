@@ -161,8 +161,11 @@ constexpr attune_parallel_for run_tasks = nullptr;  // attune's own threads
 
 bool is_supported_mask(const operation& op) {
     const ggml_tensor& mask = *op.mask;
-    return mask.type == GGML_TYPE_F16 && is_indexable(mask) && mask.ne[0] >= op.k.ne[1] && mask.ne[1] >= op.q.ne[1] &&
-           mask.ne[2] == 1 && (mask.ne[3] == 1 || mask.ne[3] == op.q.ne[3]);
+    const auto read =
+        static_cast<double>(op.q.ne[3]) * static_cast<double>(mask.ne[1]) * static_cast<double>(mask.ne[0]);
+    return read <= std::numeric_limits<std::int32_t>::max() && mask.type == GGML_TYPE_F16 && is_indexable(mask) &&
+           mask.ne[0] >= op.k.ne[1] && mask.ne[1] >= op.q.ne[1] && mask.ne[2] == 1 &&
+           (mask.ne[3] == 1 || mask.ne[3] == op.q.ne[3]);
 }
 
 }  // namespace
@@ -174,7 +177,7 @@ bool is_supported(const ggml_tensor& node) {
     if (!type || op.q.type != GGML_TYPE_F32 || !has_kernel(*type, op.q.ne[0], op.v.ne[0])) return false;
     for (const ggml_tensor* each : {&op.q, &op.k, &op.v, &op.out})
         if (!is_indexable(*each) || each->ne[3] != op.q.ne[3]) return false;
-    if (op.k.ne[2] != op.v.ne[2] || op.q.ne[2] % op.k.ne[2] != 0) return false;
+    if (op.k.ne[1] != op.v.ne[1] || op.k.ne[2] != op.v.ne[2] || op.q.ne[2] % op.k.ne[2] != 0) return false;
     if (op.sinks && (op.sinks->type != GGML_TYPE_F32 || op.sinks->ne[0] != op.q.ne[2])) return false;
     return !op.mask || is_supported_mask(op);
 }

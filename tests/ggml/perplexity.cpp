@@ -1,9 +1,6 @@
-// What a llama.cpp computes of a model, for models.py: the logarithm of a text's perplexity, the greedy tokens that
-// follow its first ones, and how long both took. Which backends compute it is llama.cpp's own business
+// perplexity MODEL TEXT f16|q8_0|q4_0 THREADS: the mean surprise of a text's tokens by llama.cpp over a cache of that
+// type, and the parts that its graph was cut into, for models.py. Which backends compute it is llama.cpp's own business
 // (GGML_BACKEND_PATH).
-//
-//     generate MODEL TEXT on|off f16|q8_0|q4_0 THREADS TOKENS       on, off: flash attention, which is what backends
-//     take
 #include <ggml-backend.h>
 #include <llama.h>
 

@@ -32,5 +32,5 @@ class Prepared:
             variant._frames.append(frame)
         else:
             variant._interface.check(variant._interface.run_prepared(self._call, None, 0))
-        outputs = [others.get(name, made) for name, made in self._outputs.items()]
+        outputs = [made if others.get(name) is None else others[name] for name, made in self._outputs.items()]
         return outputs[0] if variant._returned is None else variant._returned(*outputs)
