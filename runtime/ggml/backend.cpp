@@ -3,6 +3,8 @@
 #include <ggml-backend-impl.h>
 #include <ggml-impl.h>
 
+#include <memory>
+#include <new>
 #include <string_view>
 
 /// The backend as ggml sees it: one device of the kind ACCEL, as that of a BLAS is, which computes nodes of graphs in
