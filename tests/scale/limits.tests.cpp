@@ -2,7 +2,7 @@
 #include "../shards/variants.hpp"
 #include "calls.hpp"
 #include "local_transport.hpp"
-#include "planning_parts.hpp"
+#include "plan/planning_parts.hpp"
 
 #include <attune/mpi/memory.hpp>
 #include <attune/mpi/stages.hpp>
