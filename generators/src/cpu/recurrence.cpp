@@ -228,13 +228,13 @@ void recurrent_chunk::define_decay_of_channels() {
 /// Keys as each token finds them, in registers: no more than they have faded since their own token.
 Func recurrent_chunk::fading_keys() const {
     const auto& [m, d, i] = std::tuple(x_.m, x_.d, x_.i);
-    Func fading("fading_keys");
-    fading(m, d, i) = system_.keys_transposed(m, d);
-    if (size_.tokens == 1) return fading;
+    Func fading_keys("fading_keys");
+    fading_keys(m, d, i) = system_.keys_transposed(m, d);
+    if (size_.tokens == 1) return fading_keys;
     RDom later(1, size_.tokens - 1, "later");
-    const Expr before = fading(m, d, later - 1);
-    fading(m, d, later) = select(token_of(m) < later, before * decay_.decays(d, later), before);
-    return fading;
+    const Expr before = fading_keys(m, d, later - 1);
+    fading_keys(m, d, later) = select(token_of(m) < later, before * decay_.decays(d, later), before);
+    return fading_keys;
 }
 
 Expr recurrent_chunk::decay_from(const Expr& j, const Expr& i) const {

@@ -9,7 +9,7 @@ namespace attune::detail {
 template <class Nodes, class OfChannel>
 constexpr bool is_at_index(const Nodes& nodes, const OfChannel& of_channel, node_id formula, node_id other,
                            node_id& index) {
-    const instruction &x = nodes[formula], &y = nodes[other];
+    const instruction &x = nodes[static_cast<std::size_t>(formula)], &y = nodes[static_cast<std::size_t>(other)];
     if (x.op == operation::d_idx) {
         if (y.op != operation::bound || (index >= 0 && index != other)) return false;
         index = other;
