@@ -57,15 +57,16 @@ int pieces_of_row(const Expr& codes, const Var& channel, int depth, int vector) 
 void score_tile::hoist_rows(const std::vector<int>& loads, const std::string& name, place& at) {
     for (const int load : loads) {
         // (key in block, key block, head, batch)
-        Func begins(pass_ + "begins_of_" + name + "_" + std::to_string(load));
+        const std::string rows = name + "_" + std::to_string(load);
+        Func begins_of(pass_ + "begins_of_" + rows);
         place of_row = at_row(false, {});
         of_row.k = min(likely(f_.key_at(f_.ki)), last_key(f_.b));
         const Expr element = pointwise(f_.request, f_.inputs, of_row).row_of(load);
-        begins(f_.ki, f_.kb, f_.h, f_.b) = reinterpret<std::int32_t>(reinterpret<std::uint32_t>(element));
-        if (const Expr dense = dense_along_keys(load); dense.defined()) dense_where[begins.name()] = dense;
-        at.rows[load] = begins(f_.ki, f_.kb, f_.h, f_.b);
-        hoisted_of_keys.push_back(begins);
-        places_of_keys.push_back(begins.name());
+        begins_of(f_.ki, f_.kb, f_.h, f_.b) = reinterpret<std::int32_t>(reinterpret<std::uint32_t>(element));
+        if (const Expr dense = dense_along_keys(load); dense.defined()) dense_where[begins_of.name()] = dense;
+        at.rows[load] = begins_of(f_.ki, f_.kb, f_.h, f_.b);
+        hoisted_of_keys.push_back(begins_of);
+        places_of_keys.push_back(begins_of.name());
     }
 }
 
