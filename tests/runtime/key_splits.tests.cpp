@@ -89,11 +89,12 @@ TEST_CASE("splits and threads of decode follow the keys in use, however many slo
         CHECK(decode_call(slots, {0}).run() == told{1, 0, 1});
         CHECK(decode_call(slots, {32}).run() == told{1, 32, 1});
         CHECK(decode_call(slots, {512}).run() == told{8, 512, 1});
-        CHECK(decode_call(slots, {4000}).run() == told{16, 4000, 2});
+        CHECK(decode_call(slots, {4000}).run() == told{16, 4000, 1});
         CHECK(decode_call(slots, {32, 512}).run() == told{8, 512, 1});
     }
     CHECK(decode_call(64).run() == told{1, 64, 1});
-    CHECK(decode_call(8192).run() == told{16, 8192, 4});
+    CHECK(decode_call(8192).run() == told{16, 8192, 2});
+    CHECK(decode_call(16384).run() == told{16, 16384, 4});
 }
 
 TEST_CASE("a prepared call of decode looks at its lengths each time", "[splits]") {
@@ -104,7 +105,7 @@ TEST_CASE("a prepared call of decode looks at its lengths each time", "[splits]"
     CHECK(last == told{1, 32, 1});
     of.lengths()[0] = 8192;
     attune::detail::call(*prepared);
-    CHECK(last == told{16, 8192, 4});
+    CHECK(last == told{16, 8192, 2});
 }
 
 TEST_CASE("deterministic decode has as many splits as its kernel makes, whatever the lengths are", "[splits]") {
@@ -117,17 +118,17 @@ TEST_CASE("keys that a formula hides are neither shared out nor work for threads
     of.kernel().visible_keys = 68;
     CHECK(of.run() == told{1, 8000, 1});
     of.kernel().visible_keys = 4096;
-    CHECK(of.run() == told{16, 8000, 2});
+    CHECK(of.run() == told{16, 8000, 1});
 }
 
 TEST_CASE("explain says the splits, their memory and the threads of the keys in use", "[splits][explain]") {
     const attune::explanation few = decode_call(8192, {32}).explain(), all = decode_call(8192, {8192}).explain();
     CHECK((few.key_splits == 1 && few.threads == 1 && few.split_bytes == 100 * 2 * 2));
-    CHECK((all.key_splits == 16 && all.threads == 4 && all.split_bytes == 100 * 2 * 2 * 16));
+    CHECK((all.key_splits == 16 && all.threads == 2 && all.split_bytes == 100 * 2 * 2 * 16));
 }
 
 TEST_CASE("kernels that run at once share the threads that all of them are worth", "[splits][packed]") {
-    decode_call of(2048, {1600, 1600});
+    decode_call of(4096, {3200, 3200});
     std::vector<std::int32_t> starts{0, 1, 3};  // one query and two
     std::vector<float> queries(4 * 3 * 8), rows(4 * 3);
     of.given()[0] = view("q", attune::tensor(queries.data(), {1, 4, 3, 8}));
