@@ -114,11 +114,11 @@ TEST_CASE("deterministic decode has as many splits as its kernel makes, whatever
 }
 
 TEST_CASE("keys that a formula hides are neither shared out nor work for threads", "[splits]") {
-    decode_call of(8192, {8000});
+    decode_call of(16384, {16000});
     of.kernel().visible_keys = 68;
-    CHECK(of.run() == told{1, 8000, 1});
-    of.kernel().visible_keys = 4096;
-    CHECK(of.run() == told{16, 8000, 1});
+    CHECK(of.run() == told{1, 16000, 1});
+    of.kernel().visible_keys = 8192;
+    CHECK(of.run() == told{16, 16000, 2});
 }
 
 TEST_CASE("explain says the splits, their memory and the threads of the keys in use", "[splits][explain]") {
