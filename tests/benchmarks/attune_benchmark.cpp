@@ -14,6 +14,7 @@
 //                               peak of what multiplies in their kernel: the best of what was measured beside them
 //                               and beside earlier calls
 // `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
+#include "answered_lines.hpp"
 #include "cases.hpp"
 #include "peak.hpp"
 #include "selecting_variants.hpp"
@@ -252,15 +253,7 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
 
 int serve(const std::filesystem::path& folder) {
     std::unique_ptr<problem> given;
-    for (std::string line; std::getline(std::cin, line);) {
-        json reply;
-        try {
-            reply = answer(given, folder, line);
-        } catch (const std::exception& error) {
-            reply = {{"error", error.what()}};
-        }
-        std::cout << reply.dump() << std::endl;
-    }
+    bench::answer_lines([&](const std::string& line) { return answer(given, folder, line); });
     return 0;
 }
 

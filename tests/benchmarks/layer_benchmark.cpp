@@ -11,6 +11,7 @@
 //
 // Variants: layer, mean, weights. Each line is answered by one line of JSON; {"error": "..."} where it cannot be done.
 // Ends with its input.
+#include "answered_lines.hpp"
 #include "layer_variants.hpp"
 
 #include <attune/runtime.hpp>
@@ -138,13 +139,5 @@ int main(int argc, char** argv) {
         return argc == 2 && std::string_view(argv[1]) == "--help" ? 0 : 2;
     }
     problem given;
-    for (std::string line; std::getline(std::cin, line);) {
-        json reply;
-        try {
-            reply = answer(given, argv[1], line);
-        } catch (const std::exception& error) {
-            reply = {{"error", error.what()}};
-        }
-        std::cout << reply.dump() << std::endl;
-    }
+    bench::answer_lines([&](const std::string& line) { return answer(given, argv[1], line); });
 }

@@ -108,7 +108,7 @@ def measure(numpy, torch, programs, folder, name, options):
             return answer["seconds"]
         return timed
 
-    turns = {who: turn(serves) for who, serves in programs.items()} | {who: lambda n, call=call: options.seconds_of(call, n) for who, call in peers.items()}
+    turns = {who: turn(serves) for who, serves in programs.items()} | {who: lambda n, call=call: seconds_of(call, n, options.clock) for who, call in peers.items()}
     if name.endswith("decode_memory"):
         turns["scaling"] = lambda n: programs["attune"]("scale", n)["seconds"]
     repeats = options.repeats * (1 if tokens > 1 else 10)
@@ -140,16 +140,7 @@ def main():
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
 
-    def in_cpu_seconds(call, repeats):
-        call()
-        taken = []
-        for _ in range(repeats):
-            start = time.process_time()
-            call()
-            taken.append(time.process_time() - start)
-        return taken
-
-    options.seconds_of = in_cpu_seconds if options.cpu else seconds_of
+    options.clock = time.process_time if options.cpu else time.perf_counter
     head = {"cpu": cpu_name(), "python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__, "threads": options.threads, "cpu_seconds": options.cpu}
     print(f"{head['cpu']}, {options.threads} threads, {'CPU' if options.cpu else 'wall'} seconds; ONNX Runtime {onnxruntime.__version__}, PyTorch {torch.__version__}; medians\n")
     rows = []

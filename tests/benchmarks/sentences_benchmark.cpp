@@ -10,6 +10,7 @@
 //                     embeddings
 //
 // Each line is answered by one line of JSON; {"error": "..."} where it cannot be done. Ends with its input.
+#include "answered_lines.hpp"
 #include "encoder.hpp"
 #include "tokenizer.hpp"
 
@@ -88,15 +89,7 @@ int main(int argc, char** argv) {
     }
     try {
         server its(argv[1], argv[2]);
-        for (std::string line; std::getline(std::cin, line);) {
-            json reply;
-            try {
-                reply = its.answer(line);
-            } catch (const std::exception& error) {
-                reply = {{"error", error.what()}};
-            }
-            std::cout << reply.dump() << std::endl;
-        }
+        bench::answer_lines([&](const std::string& line) { return its.answer(line); });
     } catch (const std::exception& error) {
         std::cout << json{{"error", error.what()}}.dump() << std::endl;
         return 2;
