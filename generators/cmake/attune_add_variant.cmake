@@ -69,6 +69,10 @@ function(attune_add_variant target)
         message(FATAL_ERROR "attune_add_variant(${target}): expected ATTUNE_HOST_GENERATORS in a cross build, got none; build the project for \
 this machine first and pass the bin/ folder of that build, which holds ${target}_generator")
     endif()
+    if("cuda-sm90a" IN_LIST arg_TARGETS AND NOT "cuda" IN_LIST arg_TARGETS)
+        message(FATAL_ERROR "attune_add_variant(${target}): expected cuda beside cuda-sm90a, which has kernels for some depths and element types alone, got `${arg_TARGETS}`; \
+try TARGETS cuda cuda-sm90a")
+    endif()
     if(CMAKE_CROSSCOMPILING AND "${arg_TARGETS}" MATCHES "(^|;)(cuda|cuda-sm90a|opencl|vulkan)(;|$)")
         message(FATAL_ERROR "attune_add_variant(${target}): expected ISA levels as TARGETS of a cross build, got `${arg_TARGETS}`; kernels for GPUs are launched by code \
 for the machine that compiles them")
@@ -180,7 +184,7 @@ try TARGETS without it")
     endif()
 
     set(of_cuda "")
-    if("cuda" IN_LIST arg_TARGETS OR "cuda-sm90a" IN_LIST arg_TARGETS)
+    if("cuda" IN_LIST arg_TARGETS)
         attune_cubins(of_cuda ${target} "${arg_CUBINS}")
     elseif(arg_CUBINS AND NOT arg_CUBINS STREQUAL "none")
         message(FATAL_ERROR "attune_add_variant(${target}): expected cuda among TARGETS with CUBINS, got `${arg_TARGETS}`")

@@ -208,27 +208,27 @@ static void prepared(void) {
     memset(names, 'x', sizeof names);
     memset(given, 0, sizeof given);
     poison();
-    CHECK(attune_call_run(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
+    CHECK(attune_run_prepared(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
 
     others[0] = attune_tensor_argument("k", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
     others[1] = attune_tensor_argument("v", attune_dense(other_v, ATTUNE_F32, 4, key_shape));
-    CHECK(attune_call_run(call, others, 2) == ATTUNE_OK && memcmp(expected, out, sizeof out) != 0);
+    CHECK(attune_run_prepared(call, others, 2) == ATTUNE_OK && memcmp(expected, out, sizeof out) != 0);
     memcpy(k, other_k, sizeof k), memcpy(v, other_v, sizeof v);
     memcpy(expected, out, sizeof out);
     poison();
-    CHECK(attune_call_run(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
+    CHECK(attune_run_prepared(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
 
     poison();
     others[0].tensor.shape = longer;
-    CHECK(attune_call_run(call, others, 1) == ATTUNE_REFUSED &&
+    CHECK(attune_run_prepared(call, others, 1) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a tensor like the one that the call was prepared with"));
     others[0] = attune_tensor_argument("w", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
-    CHECK(attune_call_run(call, others, 1) == ATTUNE_REFUSED);
-    CHECK(attune_call_run(call, NULL, 1) == ATTUNE_REFUSED && untouched());
-    attune_call_free(call);
-    attune_call_free(NULL);
+    CHECK(attune_run_prepared(call, others, 1) == ATTUNE_REFUSED);
+    CHECK(attune_run_prepared(call, NULL, 1) == ATTUNE_REFUSED && untouched());
+    attune_free_call(call);
+    attune_free_call(NULL);
 
-    CHECK(attune_call_run(NULL, NULL, 0) == ATTUNE_REFUSED);
+    CHECK(attune_run_prepared(NULL, NULL, 0) == ATTUNE_REFUSED);
     call = (attune_call*)names;
     given[0] = attune_tensor_argument("q", view(q));
     CHECK(attune_prepare(attune_common_plain_attention_variant(), given, 1, NULL, &call) == ATTUNE_REFUSED && !call);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 /// Everything is computed in full before its users, in memory that stays in the first two levels of cache. Products are
 /// made by tiles in registers.
@@ -137,6 +138,8 @@ void recurrent_chunk::schedule() {
 void recurrent_chunk::fetch_rows(Pipeline& step) const {
     for (const chunk_plan::fetched_rows& rows : planned_.fetched) {
         const auto reads = std::ranges::find(stages_, rows.node, &stage::row);
+        if (reads == stages_.end())
+            throw std::logic_error("attune: rows are planned to be fetched that no stage reads");
         std::vector<prefetch_rows::stream> streams;
         for (std::size_t input = 0; input < request_.graph().inputs.size(); ++input)
             if (!request_.graph().inputs[input].is_scalar)

@@ -76,7 +76,9 @@ std::vector<Expr> pointwise::place_of(int load) {
     const ImageParam& tensor = inputs_.tensor(input);
     std::vector<Expr> at;
     if (const auto row = at_.rows.find(load); row != at_.rows.end()) {
-        at.assign(static_cast<std::size_t>(declared.rank), 0);  // for Halide, the first row
+        // The bound is for Halide's inference alone, which is told of the first row. The address is linear in the
+        // innermost index, so that it reaches every other one (tests/generators/caches.tests.cpp).
+        at.assign(static_cast<std::size_t>(declared.rank), 0);
         at[0] = unsafe_promise_clamped(row->second + at_.d, 0, tensor.dim(0).extent() - 1);
         return at;
     }

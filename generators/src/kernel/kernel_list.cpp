@@ -104,8 +104,8 @@ std::string symbol_of(const variant& each, const kernel_request& request, std::s
                        each.graph.fingerprint);
 }
 
-/// The kernels of a recurrence, on CPUs. Rows of 16 bits are converted as they are read, so that levels with products
-/// of bf16 have nothing else.
+/// The kernels of a recurrence, on CPUs. Rows of 16 bits are converted as they are read: levels with products of
+/// bf16 would have the same kernels as x86-64-v4, and are left out beside it.
 void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build,
                            const std::shared_ptr<const graph_facts>& facts) {
     for (const level& isa : levels()) {

@@ -95,9 +95,7 @@ Stmt copies_ahead::visit(const ProducerConsumer* stage) {
 /// Copies keys of the first block from `from` on that has a bit: bit 0 is that of block `from`.
 Stmt copies_ahead::copies_of_first(const Expr& bits, const Expr& from) const {
     const std::string name = inside_->name + ".next";
-    Stmt copies = keys_;
-    for (auto let = of_keys_.rbegin(); let != of_keys_.rend(); ++let)
-        if (stmt_uses_var(copies, let->first)) copies = substitute(let->first, let->second, copies);
+    Stmt copies = written_out(Stmt(keys_), of_keys_);
     copies = substitute(inside_->name, Variable::make(Int(32), name), copies);
     copies = LetStmt::make(name, from + cast<int>(count_trailing_zeros(bits)), copies);
     return IfThenElse::make(bits != make_zero(UInt(32)), copies);

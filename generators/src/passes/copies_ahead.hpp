@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/lets.hpp"
 #include "passes/stage_loop.hpp"
 
 #include <Halide.h>
@@ -50,8 +51,8 @@ private:
     const Halide::Internal::For* inside_{};  ///< the loop
     Halide::Expr visited_;                   ///< a bit for each of its blocks
     Halide::Internal::Stmt keys_;            ///< how a block's are copied
-    std::vector<std::pair<std::string, Halide::Expr>> lets_, of_keys_;  ///< of the loop's body, around this place and
-                                                                        ///< around that one
+    named_values lets_, of_keys_;            ///< of the loop's body, around this place and
+                                             ///< around that one
     enum class seen : std::uint8_t { nothing, keys, kept_keys, values, others, sums } last_{};  ///< of the body
 };
 

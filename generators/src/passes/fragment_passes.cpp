@@ -46,7 +46,7 @@ const IfThenElse* conditional_store(const Stmt& s, const std::vector<std::string
     Stmt inner = branch->then_case;
     while (const auto* let = inner.as<LetStmt>()) inner = let->body;
     const auto* store = inner.as<Store>();
-    const auto is_of = [&](const std::string& f) { return store->name == f || starts_with(store->name, f + "."); };
+    const auto is_of = [&](const std::string& function) { return is_buffer_of(store->name, function); };
     return store && std::ranges::any_of(functions, is_of) ? branch : nullptr;
 }
 
@@ -101,25 +101,15 @@ bool reads_products(const Expr& e) {
 
 }  // namespace
 
+/// What a condition compares stays as it stands: blocks of keys are decided on by the same numbers.
+Expr distances_apart::mutate(const Expr& e) { return e.type().is_bool() ? e : IRMutator::mutate(e); }
+
 Stmt distances_apart::visit(const Store* store) {
-    inside_ = store->name == function_ || starts_with(store->name, function_ + ".");
+    inside_ = is_buffer_of(store->name, function_);
     Stmt made = IRMutator::visit(store);
     inside_ = false;
     return made;
 }
-
-/// What a condition compares stays as it stands: blocks of keys are decided on by the same numbers.
-Expr distances_apart::visit(const Select* choice) {
-    return Select::make(choice->condition, mutate(choice->true_value), mutate(choice->false_value));
-}
-Expr distances_apart::visit(const LT* condition) { return condition; }
-Expr distances_apart::visit(const LE* condition) { return condition; }
-Expr distances_apart::visit(const GT* condition) { return condition; }
-Expr distances_apart::visit(const GE* condition) { return condition; }
-Expr distances_apart::visit(const EQ* condition) { return condition; }
-Expr distances_apart::visit(const NE* condition) { return condition; }
-
-Expr distances_apart::visit(const Call* call) { return call->type.is_bool() ? Expr(call) : IRMutator::visit(call); }
 
 Expr distances_apart::visit(const Mul* product) {
     constexpr int far = 1 << 8;  // of a block: what a product by it rounds is little
@@ -171,9 +161,7 @@ Expr loads_before_loop::visit(const Load* load) {
     if (loops_.empty() || !load->param.defined() || !load->type.is_scalar() || load->type.bits() != 32 ||
         !is_const_one(load->predicate) || std::ranges::find(tensors_, load->name) == tensors_.end())
         return IRMutator::visit(load);
-    Expr index = load->index;
-    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-        if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
+    const Expr index = written_out(load->index, lets_);
     bool differs = false;
     for (const std::string& loop : loops_) differs |= expr_uses_var(index, loop);
     if (differs || reads_memory(index)) return IRMutator::visit(load);
@@ -203,7 +191,7 @@ Expr words_of_rows::visit(const Call* call) {
     Expr row = first->index;
     if (const auto* same = row.as<Broadcast>()) row = same->value;
     if (!row.type().is_scalar()) throw std::runtime_error("a vector of words is of several rows");
-    const Expr start = simplify(written_out(row) / 2), word = mutate(call->args[1]);
+    const Expr start = simplify(written_out(row, lets_) / 2), word = mutate(call->args[1]);
     const auto* several = word.as<Ramp>();
     if (!several) {
         if (!word.type().is_scalar()) throw std::runtime_error("words of a row are not neighbours");
@@ -212,12 +200,6 @@ Expr words_of_rows::visit(const Call* call) {
     const Expr index = Ramp::make(simplify(start + several->base), several->stride, several->lanes);
     return Load::make(call->type, first->name, index, {}, {}, const_true(several->lanes),
                       ModulusRemainder(several->lanes, 0));
-}
-
-Expr words_of_rows::written_out(Expr index) const {
-    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-        if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
-    return index;
 }
 
 namespace {
@@ -234,9 +216,9 @@ struct let_store {
         store = inner.as<Store>();
     }
     Expr index() const {
-        Expr at = store->index;
-        for (auto let = lets.rbegin(); let != lets.rend(); ++let) at = substitute((*let)->name, (*let)->value, at);
-        return at;
+        named_values own;
+        for (const LetStmt* let : lets) own.emplace_back(let->name, let->value);
+        return written_out(store->index, own);
     }
 };
 
@@ -267,8 +249,8 @@ Stmt words_of_rows::as_word(const Stmt& first, const Stmt& second) {
             if (own->name == other->name && !equal(own->value, other->value)) return {};
     if (!a.store || !b.store || a.store->name != b.store->name || !is_half(a.store->value)) return {};
     if (std::ranges::find(tensors_, a.store->name) == tensors_.end() || !a.store->index.type().is_scalar()) return {};
-    const Expr at = written_out(a.index());
-    if (!is_const_one(simplify(written_out(b.index()) - at)) || !is_const_zero(simplify(at % 2))) return {};
+    const Expr at = written_out(a.index(), lets_);
+    if (!is_const_one(simplify(written_out(b.index(), lets_) - at)) || !is_const_zero(simplify(at % 2))) return {};
     // The first one's lets stand around those of the second: names of lets are their own.
     Stmt made = Store::make(a.store->name, mutate(word_of_elements(a.store->value, b.store->value)), simplify(at / 2),
                             {}, const_true(), {});

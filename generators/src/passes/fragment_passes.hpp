@@ -54,18 +54,13 @@ class distances_apart : public Halide::Internal::IRMutator {
 public:
     explicit distances_apart(std::string function) : function_(std::move(function)) {}
 
+    using IRMutator::mutate;
+    Halide::Expr mutate(const Halide::Expr& e) override;
+
 protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::Store* store) override;
     Halide::Expr visit(const Halide::Internal::Mul* product) override;
-    Halide::Expr visit(const Halide::Internal::Select* choice) override;
-    Halide::Expr visit(const Halide::Internal::LT* condition) override;
-    Halide::Expr visit(const Halide::Internal::LE* condition) override;
-    Halide::Expr visit(const Halide::Internal::GT* condition) override;
-    Halide::Expr visit(const Halide::Internal::GE* condition) override;
-    Halide::Expr visit(const Halide::Internal::EQ* condition) override;
-    Halide::Expr visit(const Halide::Internal::NE* condition) override;
-    Halide::Expr visit(const Halide::Internal::Call* call) override;
 
 private:
     const std::string function_;
@@ -97,7 +92,7 @@ private:
     const stage_loop loop_;
     const std::vector<std::string> tensors_;
     std::vector<std::string> loops_;  ///< that one and those inside, around this place; empty: elsewhere
-    std::vector<std::pair<std::string, Halide::Expr>> lets_, kept_;  ///< inside the loop; read before it
+    named_values lets_, kept_;        ///< inside the loop; read before it
 };
 
 /// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector, and
@@ -124,14 +119,12 @@ protected:
 private:
     /// Two stores as one of a word; undefined where they are not of neighbours, the first at an even place.
     Halide::Internal::Stmt as_word(const Halide::Internal::Stmt& first, const Halide::Internal::Stmt& second);
-    /// The address with what the kernel's lets hide of it.
-    Halide::Expr written_out(Halide::Expr index) const;
     template <class Node> auto visit_let(const Node* let);
     Halide::Internal::Stmt with_multiple(const Halide::Internal::LetStmt* stride);
 
     const std::vector<std::string> tensors_;
     bool in_kernel_{};
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;  ///< of the kernel, around this place
+    named_values lets_;  ///< of the kernel, around this place
 };
 
 }  // namespace attune::generators::inline passes

@@ -27,15 +27,11 @@ protected:
 }  // namespace
 
 bool private_state::is_its(const std::string& buffer) const {
-    return std::ranges::any_of(functions_, [&](const std::string& function) {
-        return buffer == function || starts_with(buffer, function + ".");
-    });
+    return std::ranges::any_of(functions_, [&](const std::string& function) { return is_buffer_of(buffer, function); });
 }
 
 Expr private_state::own(Expr index) const {
-    for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-        if (expr_uses_var(index, let->first)) index = substitute(let->first, let->second, index);
-    return simplify(without_threads().mutate(index));
+    return simplify(without_threads().mutate(written_out(std::move(index), lets_)));
 }
 
 Stmt private_state::visit(const LetStmt* let) {
@@ -89,10 +85,8 @@ public:
 protected:
     using IRMutator::visit;
     Stmt visit(const IfThenElse* branch) override {
-        Expr condition = branch->condition;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-            if (expr_uses_var(condition, let->first)) condition = substitute(let->first, let->second, condition);
-        return !branch->else_case.defined() && take(condition) ? mutate(branch->then_case) : IRMutator::visit(branch);
+        return !branch->else_case.defined() && take(written_out(branch->condition, lets_)) ? mutate(branch->then_case)
+                                                                                           : IRMutator::visit(branch);
     }
     Stmt visit(const LetStmt* let) override {
         lets_.emplace_back(let->name, let->value);
@@ -119,7 +113,7 @@ private:
         return false;
     }
     const std::string variable_;
-    std::vector<std::pair<std::string, Expr>> lets_;
+    named_values lets_;
 };
 
 }  // namespace
@@ -218,7 +212,7 @@ template <class Operation> Expr downwards(const Expr& x, Operation of) {
 
 /// Zeros above the highest one of a word. Every step is a line of lets: written out, each would treble the expression.
 Expr zeros_above(const Expr& word) {
-    std::vector<std::pair<std::string, Expr>> lets;
+    named_values lets;
     const auto named = [&](const Expr& value) {
         lets.emplace_back(unique_name("highest"), value);
         return Variable::make(value.type(), lets.back().first);
@@ -323,7 +317,7 @@ Expr words_for_opencl::visit(const FloatImm* number) {
 }
 
 Expr named_choices::visit(const Select* choice) {
-    std::vector<std::pair<std::string, Expr>> within;
+    named_values within;
     const auto named = [&](const Expr& branch) {
         const Expr made = mutate(branch);
         if (is_const(made) || made.as<Variable>()) return made;

@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/lets.hpp"
 #include "passes/stage_loop.hpp"
 
 #include <Halide.h>
@@ -36,7 +37,7 @@ private:
     bool is_its(const std::string& buffer) const;
 
     const std::vector<std::string> functions_;
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+    named_values lets_;
     std::map<std::string, int> largest_;  ///< index that is used, by buffer
 };
 

@@ -11,15 +11,10 @@ namespace {
 
 constexpr int line_bytes = 64;
 
-Expr with_lets(Expr e, const std::vector<std::pair<std::string, Expr>>& lets) {
-    for (auto let = lets.rbegin(); let != lets.rend(); ++let) e = substitute(let->first, let->second, e);
-    return e;
-}
-
 /// The rows of a tensor that a loop's body reads, where each begins, at the first iteration of the loops inside.
 class rows_read : public IRVisitor {
 public:
-    rows_read(const std::string& tensor, int elements, std::vector<std::pair<std::string, Expr>> lets)
+    rows_read(const std::string& tensor, int elements, named_values lets)
         : tensor_(tensor), elements_(elements), lets_(std::move(lets)) {}
     std::vector<Expr> first;
     Type element;
@@ -45,7 +40,7 @@ protected:
         Expr at = load->index;
         while (const auto* ramp = at.as<Ramp>()) at = ramp->base;
         if (at.type().is_vector()) at = extract_lane(at, 0);
-        at = simplify(with_lets(at, lets_));
+        at = simplify(written_out(at, lets_));
         element = load->type.element_of();
         const bool known = std::any_of(first.begin(), first.end(), [&](const Expr& other) {
             const auto distance = as_const_int(simplify(at - other));
@@ -57,7 +52,7 @@ protected:
 private:
     const std::string& tensor_;
     const int elements_;
-    std::vector<std::pair<std::string, Expr>> lets_;
+    named_values lets_;
 };
 
 /// Whether an address needs no number of memory that changes with a variable, but from these tables.

@@ -1,5 +1,6 @@
 #pragma once
 #include <Halide.h>
+#include "passes/lets.hpp"
 
 #include <string>
 #include <utility>
@@ -50,8 +51,8 @@ private:
     const std::vector<stream> streams_;
     const std::vector<std::string> tables_;
     std::string advanced_, part_;  ///< the second loop's variable, and that of parts, inside them
-    std::vector<std::pair<std::string, Halide::Expr>> fetched_;  ///< tensors and places of rows, on this way through
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+    named_values fetched_;         ///< tensors and places of rows, on this way through
+    named_values lets_;
 };
 
 }  // namespace attune::generators::inline passes

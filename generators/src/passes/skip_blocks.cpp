@@ -1,5 +1,7 @@
 #include "passes/skip_blocks.hpp"
 
+#include "passes/lets.hpp"
+
 #include "passes/rows_at_a_time.hpp"
 
 #include <algorithm>
@@ -25,9 +27,7 @@ protected:
     Stmt visit(const IfThenElse* branch) override {
         if (!compares_table_with_zero(branch->condition) || branch->else_case.defined())
             return IRMutator::visit(branch);
-        Expr condition = branch->condition;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
-            condition = substitute(let->first, let->second, condition);
+        const Expr condition = written_out(branch->condition, lets_);
         if (guard.defined() && !equal(guard, condition))
             throw std::runtime_error("a block loop has two different predicates");
         guard = condition;
@@ -47,7 +47,7 @@ private:
         return load && table_(*load) && is_const_zero(differs->b);
     }
     const skip_blocks::is_table& table_;
-    std::vector<std::pair<std::string, Expr>> lets_;
+    named_values lets_;
 };
 
 /// The functions that a statement makes.

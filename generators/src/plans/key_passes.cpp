@@ -53,18 +53,16 @@ std::vector<int> placed_under(const kernel_request& request, const std::vector<d
     if (!decodes(request.schedule) || request.on_gpu()) return all;
     const std::vector<bool> read = under(graph, {formula});
     for (int n = 0; n <= formula; ++n) {
-        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
+        const instruction& it = graph.nodes[n];
         if (!read[static_cast<std::size_t>(n)] || it.op != operation::load) continue;
-        const instruction& from = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+        const instruction& from = graph.nodes[it.arguments[0]];
         if (from.op != operation::input) continue;
         const input_declaration& input = graph.inputs[static_cast<std::size_t>(from.input)];
-        if (!has_dense_rows(input) ||
-            graph.nodes[static_cast<std::size_t>(it.arguments[input.rank])].op != operation::d_idx)
-            continue;
+        if (!has_dense_rows(input) || graph.nodes[it.arguments[input.rank]].op != operation::d_idx) continue;
         bool of_key = false, whole = true;
         for (int axis = 0; axis + 1 < input.rank; ++axis) {
             const int index = it.arguments[axis + 1];
-            const operation bare = graph.nodes[static_cast<std::size_t>(index)].op;
+            const operation bare = graph.nodes[index].op;
             if (bare == operation::h && input.axes[axis].kind == axis_kind::key_head) continue;
             const dependence& on = depends[static_cast<std::size_t>(index)];
             whole = whole && !on.channel && !on.query && !on.score && on.bound == 0;

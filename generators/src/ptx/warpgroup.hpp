@@ -9,7 +9,8 @@ namespace attune::generators::inline ptx {
 ///     attune_wgmma_n<n>_s<steps>_<element>       operands: number of a result, A, B
 ///     attune_wgmma_in_turn_n<n>_s<steps>_<element>   the same of a block of two warpgroups, of which the second begins
 ///                                                    once the first has: while that one works on its sums, this one's
-///                                                    are made
+///                                                    are made. Blocks of 32 x 8 threads alone, whose barrier 1 is
+///                                                    taken for it
 ///     attune_wgmma_add_n<n>_s<steps>_<element>   operands: number of a result, A, B, the sums before
 ///
 /// A are fragments of `steps` steps of 16, four registers each, as mma.sync has them, and the sums n / 8 of its tiles

@@ -208,7 +208,7 @@ void score_tile::factor_out_scale() {
     }
     if (along == lanes::fragments)
         if (const auto* less = left.as<Internal::Sub>())
-            if (const auto term = as_const_float(less->b)) constant = static_cast<float>(-*term), left = less->a;
+            if (const auto term = as_const_float(less->b)) left_out = static_cast<float>(-*term), left = less->a;
     // A maximum in a fragment is no less than its first one (tensor_state.hpp): there every score may be as it is.
     if (along == lanes::fragments || is_small(f_.graph(), f_.core.scores))
         real = left;

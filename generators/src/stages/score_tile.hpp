@@ -20,10 +20,10 @@ public:
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, const score_plan& planned);
 
-    /// The statistic sees `(real + constant) * scale`, unless `masked`. The scale is positive, and one number for the
-    /// task. The constant is 0 but in fragments, where weights are made without it.
+    /// The statistic sees `(real + left_out) * scale`, unless `masked`. The scale is positive, and one number for the
+    /// task. What is left out is a constant that all scores have, which no weight depends on; 0 but in fragments.
     Halide::Expr real, masked, scale;
-    float constant{};
+    float left_out{};
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
     /// Whether nothing is masked but what lies behind the keys in use.

@@ -310,7 +310,7 @@ std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const E
 }
 
 Expr tensor_state::maximum_of(const std::vector<Expr>& row) const {
-    return left(of_queries(row, 0))[0] + scores_at.constant;
+    return left(of_queries(row, 0))[0] + scores_at.left_out;
 }
 
 Expr tensor_state::sum_of(const std::vector<Expr>& row) const {

@@ -110,7 +110,8 @@ typedef struct attune_options {
     /* Of kernels for a GPU, and only read where `size` covers them. */
     int32_t device;  ///< 1 + the GPU's index; 0: where the tensors say that they lie, else that of the context, else
                      ///< the first
-    int32_t asynchronous;  ///< not zero: with all outputs on the device the call returns once the kernel is queued
+    int32_t asynchronous;  ///< not zero: with all outputs on the device the call returns once the kernel is queued.
+                           ///< Inputs in pinned host memory must not change before it is done
     void* context;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else
                     ///< the device's primary one; attune's own in OpenCL
     void* stream;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
@@ -129,18 +130,21 @@ const char* const* attune_variants(void) ATTUNE_NOEXCEPT;
 attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count,
                          const attune_options* options) ATTUNE_NOEXCEPT;
 
-/// A call that is made many times, as of attune::prepare: names are found, shapes, types, strides, pointers and overlap
-/// are checked, and the kernel is chosen. Names and options are copied; the tensors' memory, and what the options point
-/// to, must outlive it. Returns ATTUNE_REFUSED for kernels of an attune without this function, too.
+/// A call that is made many times, as of attune::prepare.
 typedef struct attune_call attune_call;
+/// Finds the arguments by their names, checks shapes, types, strides, pointers and overlap as attune_run does, and
+/// chooses the kernel. Names, shapes and options are copied, the target's name among them; the tensors' memory, and the
+/// pool's state, context and stream, must outlive the call. `*call` is null unless ATTUNE_OK is returned. Kernels of an
+/// attune without this function are ATTUNE_REFUSED.
 attune_status attune_prepare(const attune_variant* variant, const attune_argument* arguments, size_t count,
                              const attune_options* options, attune_call** call) ATTUNE_NOEXCEPT;
 /// Makes the call, this time with other tensors and numbers in place of some, by name: none, the keys and values of
 /// another layer, a longer sequence. A tensor has the shape, strides, type and memory of the one that it stands for; of
-/// a call with cu_seqlens_q it has any that attune_run takes. Several threads may each pass their own.
-attune_status attune_call_run(const attune_call* call, const attune_argument* others, size_t count) ATTUNE_NOEXCEPT;
+/// a call with cu_seqlens_q it has any that attune_run takes; another is ATTUNE_REFUSED, and nothing is written.
+/// Several threads may each pass their own.
+attune_status attune_run_prepared(const attune_call* call, const attune_argument* others, size_t count) ATTUNE_NOEXCEPT;
 /// No thread may be in the call. Null is none.
-void attune_call_free(attune_call* call) ATTUNE_NOEXCEPT;
+void attune_free_call(attune_call* call) ATTUNE_NOEXCEPT;
 
 /// Waits for the kernels that asynchronous calls with such options have queued. Returns ATTUNE_FAILED if one of them
 /// failed, ATTUNE_REFUSED for options that no call could have, and for kernels of an attune without this function.

@@ -68,11 +68,11 @@ class Interface:
             raise Error(f"attune: expected {path} to have version 1 of attune/c.h, got {library.attune_c_version()}; try the attune that built it")
         self.run = library.attune_run
         self.run.argtypes = (c_void_p, c_void_p, c_size_t, c_void_p)
-        self.run_prepared = getattr(library, "attune_call_run", None)  # None: of a library that was built before there was one
+        self.run_prepared = getattr(library, "attune_run_prepared", None)  # None: of a library that was built before there was one
         if self.run_prepared:
             self.run_prepared.argtypes = (c_void_p, c_void_p, c_size_t)
             library.attune_prepare.argtypes = (c_void_p, c_void_p, c_size_t, c_void_p, ctypes.POINTER(c_void_p))
-            library.attune_call_free.argtypes, library.attune_call_free.restype = (c_void_p,), None
+            library.attune_free_call.argtypes, library.attune_free_call.restype = (c_void_p,), None
         self.view = quick.attune_argument_from_dlpack
         self.view.argtypes = (c_char_p, c_void_p, c_int32, c_void_p)
 

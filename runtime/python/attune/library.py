@@ -29,7 +29,7 @@ class Options:
     target         the ISA level, such as "x86-64-v3", or "cuda", "opencl"; None: where the tensors lie, else the best level that is linked and runs here
     checked        looks at every index that is read from a tensor
     device         of kernels for a GPU: its index; None: where the tensors lie
-    asynchronous   returns once the kernel is queued
+    asynchronous   returns once the kernel is queued; do not change inputs in pinned host memory before it is done
     context        a CUcontext or cl_context, as a number
     stream         a CUstream or cl_command_queue, as a number
     """

@@ -21,7 +21,7 @@ class Prepared:
         call = ctypes.c_void_p()
         interface.check(interface.library.attune_prepare(variant._address, frame.at[0], count, ctypes.addressof(how) if how else None, ctypes.byref(call)))
         self._variant, self._call, self._outputs, self._alive = variant, call, outputs, alive
-        weakref.finalize(self, interface.library.attune_call_free, call)
+        weakref.finalize(self, interface.library.attune_free_call, call)
 
     def __call__(self, **others: Any) -> Any:
         variant = self._variant

@@ -78,12 +78,12 @@ attune_status attune_prepare(const attune_variant* variant, const attune_argumen
     return ATTUNE_OK;
 }
 
-attune_status attune_call_run(const attune_call* call, const attune_argument* others, std::size_t count) noexcept {
+attune_status attune_run_prepared(const attune_call* call, const attune_argument* others, std::size_t count) noexcept {
     if (!call) return refused("attune: expected a call, got null; try what attune_prepare made");
     return call->run(*call, others, count, last_error.data(), last_error.size());
 }
 
-void attune_call_free(attune_call* call) noexcept {
+void attune_free_call(attune_call* call) noexcept {
     if (call) call->free(call);
 }
 

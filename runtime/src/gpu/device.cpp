@@ -84,9 +84,9 @@ int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_
     return cuda.launch(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, further);
 }
 
-/// The driver's other function first waits for all kernels before it, with each call that brings lengths along: the
-/// device would stand still for longer than a decode step takes. This one takes pageable memory at once, unless the
-/// device reads such memory itself: then it is waited for, since what a call lends ends with it.
+/// In place of cuMemcpyHtoD, which first waits for all kernels before it. Each call brings lengths along: the device
+/// would stand still for longer than a decode step takes. This one takes pageable memory at once, unless the device
+/// reads such memory itself: then it is waited for, since what a call lends ends with it.
 int copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) {
     const cuda_functions& cuda = cuda_driver();
     void* const queue = current ? current->queue : nullptr;

@@ -173,13 +173,13 @@ const char* cuda_cards_lack(int capability) {
             int device = 0, has[2]{};
             cuda.device(&device, index);
             cuda.attribute(&has[0], major, device), cuda.attribute(&has[1], minor, device);
-            const int its = 10 * has[0] + has[1];
+            const int its = 10 * has[0] + has[1];  // 0 where the driver does not say
             of_all = index == 0 || its == of_all ? its : -1;
         }
         return of_all;
     }();
     if (common == capability) return "";
-    return capability == 90 ? "CUDA devices all of compute capability 9.0" : "CUDA devices all of one capability";
+    return "CUDA devices all of compute capability 9.0";  // the one that kernels are made for alone
 }
 
 device_queue cuda_queue(int device, void* context, void* stream) {

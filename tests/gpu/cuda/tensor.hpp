@@ -16,6 +16,8 @@ inline constexpr auto full = softmax(scores) * v;
 /// Masked by position, in blocks that are skipped, visited and masked, and visited without a mask.
 inline constexpr auto biased = mask(scores + slopes(h) * -(q_idx - kv_idx), causal_bottom_right);
 inline constexpr auto last = outputs(out = softmax(biased) * v, lse = log_sum_exp(biased));
+/// The same without a row beside it: weights may be relative to less than the maximum.
+inline constexpr auto rising = softmax(biased) * v;
 /// Keys at both ends, scores that are no longer linear, a sink.
 inline constexpr auto at_ends = mask(softcap(20, scores), bottom_right(window(99, 0)) || !(kv_idx > 3));
 inline constexpr auto ends = softmax(at_ends, sinks(h)) * v;

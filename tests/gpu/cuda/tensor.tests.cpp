@@ -178,20 +178,26 @@ TEST_CASE("scores are capped by what a call says, and by nothing if that is 0") 
     }
 }
 
-TEST_CASE("weights far above those before them come out as in the reference") {
-    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
-    // Scores that grow with the key by more than 2^8 a block, and that grow by less: sums are rescaled, or are not.
-    for (const float factor : {0.05f, 1.0f, 12.0f}) {
-        INFO(factor);
-        const graph_ir graph = dsl::ir_of<tensor::last>;
+/// Weights that grow with the key by more than 2^8 a block, and by less: sums are scaled, or are not.
+template <const auto& Graph> void check_rising() {
+    const graph_ir graph = dsl::ir_of<Graph>;
+    for (const float slope : {0.0025f, 0.05f, 0.6f}) {
+        INFO(slope);
         workload call(graph, two_sequences, 7);
-        scale_by(call, "slopes", 0.05f * factor);
+        scale_by(call, "slopes", slope);
         for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
         const auto expected = call.expected();
-        detail::call(detail::table_of<tensor::last>(), call.arguments(), on_device);
+        detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
         CHECK(call.largest_error(expected, "out") < tolerance(element_type::bf16));
-        CHECK(call.largest_error(expected, "lse") < 3e-5 * std::max(1.0f, factor));
+        // Of some hundreds, whose last place is 3e-5.
+        if (graph.outputs.size() > 1) CHECK(call.largest_error(expected, "lse") < 4e-4);
     }
+}
+
+TEST_CASE("weights far above those before them come out as in the reference") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    check_rising<tensor::last>();    // relative to the maximum
+    check_rising<tensor::rising>();  // to what it was when it last grew by more than 2^8
 }
 
 TEST_CASE("a task is made again where its sums are not finite, and nowhere else") {

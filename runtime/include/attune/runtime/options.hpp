@@ -34,8 +34,8 @@ struct options {
                               ///< device, else the device's primary one; attune's own in OpenCL
     void* stream =
         nullptr;  ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
-    bool wait = true;  ///< return only when results are there; with outputs in host memory always. Else inputs in
-                       ///< pinned host memory, too, stay as they are until the kernels are done
+    bool wait = true;  ///< return only when results are there; with outputs in host memory always. False: return once
+                       ///< the kernels are queued; inputs in pinned host memory must not change before they are done
 };
 
 }  // namespace attune

@@ -186,7 +186,9 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
             result.chosen = &k;
     if (result.chosen) {
         const auto rank = rank_of(result.chosen->target);
-        const auto is_there = [&](const kernel& k) { return rank_of(k.target) == rank && asked_for(k) && runs(k); };
+        const auto is_there = [&](const kernel& k) {
+            return rank_of(k.target) == rank && asked_for(k) && (k.capability == 0 || runs(k));
+        };
         const std::string_view model = model_taken(table, cpu.model, is_there);
         const auto is_meant = [&](const kernel& k) { return k.cpus == nullptr || was_measured_on(k, model); };
         const auto is_better = [&](const kernel& k) {

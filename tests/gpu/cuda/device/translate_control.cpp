@@ -1,6 +1,9 @@
 #include "execution.hpp"
 #include "translator.hpp"
 
+#include <charconv>
+#include <string>
+
 namespace ptx {
 
 unit translate_control(translator&, const statement& from, instruction& to) {
@@ -16,9 +19,18 @@ unit translate_control(translator&, const statement& from, instruction& to) {
                                    (from.operands.empty() ? std::string("nothing") : from.operands[0]));
     else if (name == "bar" || name == "barrier") {
         if (from.operands.size() == 2 && (has_word(from, "sync") || has_word(from, "arrive"))) {
-            to.vector = std::stoi(from.operands[0]);
-            to.variant = 2 * std::stoi(from.operands[1]) + (has_word(from, "sync") ? 1 : 0);
-            if (to.vector < 1 || to.vector > 15) refuse_text(from.line, "expected a barrier from 1 to 15, got another");
+            int numbers[2]{};
+            for (const std::size_t i : {0, 1}) {
+                const std::string& text = from.operands[i];
+                const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), numbers[i]);
+                if (error != std::errc() || end != text.data() + text.size())
+                    refuse_text(from.line, "expected the numbers of a barrier and of its threads, got " + text);
+            }
+            const auto [number, threads] = numbers;
+            if (number < 1 || number > 15) refuse_text(from.line, "expected a barrier from 1 to 15, got another");
+            if (threads < 1 || threads % lanes != 0)
+                refuse_text(from.line, "expected threads of whole warps at a barrier, got " + std::to_string(threads));
+            to.vector = number, to.variant = 2 * threads + (has_word(from, "sync") ? 1 : 0);
             to.run = meet;
             return unit::control;
         }

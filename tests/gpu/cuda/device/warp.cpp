@@ -53,9 +53,14 @@ void meet(execution& e, const instruction& i) {
     if (e.mask != flow.alive)
         e.refuse(i, std::countr_zero(e.mask), "expected all threads of a warp at a barrier, got a part of them");
     meeting& of = e.meetings[static_cast<std::size_t>(i.vector)];
-    of.arrived += lanes;
+    const auto threads = static_cast<unsigned>(i.variant >> 1);
+    if (of.arrived != 0 && of.expected != threads)
+        e.refuse(i, std::countr_zero(e.mask),
+                 "expected " + std::to_string(of.expected) + " threads at barrier " + std::to_string(i.vector) +
+                     ", as those that have arrived do, got " + std::to_string(threads));
+    of.arrived += lanes, of.expected = threads;
     if (i.variant & 1) flow.meets = true, of.waiting.push_back(e.now);
-    if (of.arrived < static_cast<unsigned>(i.variant >> 1)) return;
+    if (of.arrived < threads) return;
     for (warp* each : of.waiting) each->flow.meets = false;
     of = {};
 }

@@ -25,7 +25,7 @@ struct warp_flow {
 struct warp;
 /// A barrier with a number, where some of a block's warps meet: those that wait for the others, and those that do not.
 struct meeting {
-    unsigned arrived = 0;  ///< threads
+    unsigned arrived = 0, expected = 0;  ///< threads
     std::vector<warp*> waiting{};
 };
 

@@ -123,6 +123,8 @@ TEST_CASE("some warps of a block meet at a barrier with a number, and one that n
     CHECK(small_kernel(parts + "@%p0 bar.sync 1, 64;\n@!%p0 bar.arrive 1, 64;").refused(64).empty());
     CHECK_THAT(small_kernel(parts + "@%p0 bar.sync 1, 64;").refused(64),
                ContainsSubstring("expected the threads that a barrier names, got some that wait for ever"));
+    CHECK_THAT(small_kernel(parts + "@%p0 bar.sync 1, 64;\n@!%p0 bar.arrive 1, 96;").refused(64),
+               ContainsSubstring("threads at barrier 1, as those that have arrived do, got "));
     CHECK_THAT(small_kernel("setp.lt.u32 %p0, %r0, 5;\n@%p0 bar.sync 1, 32;").refused(),
                ContainsSubstring("expected all threads of a warp at a barrier, got a part of them"));
 }
@@ -174,6 +176,8 @@ TEST_CASE("what the device does not know is refused when a module is loaded, wit
     CHECK_THAT(said("bra nowhere;"), ContainsSubstring("expected a label of k, got nowhere"));
     CHECK_THAT(said("call.uni f, ();"), ContainsSubstring("expected a kernel without calls, got one of f"));
     CHECK_THAT(said("bar.sync 1;"), ContainsSubstring("expected bar.sync 0"));
+    CHECK_THAT(said("bar.sync 1, 40;"), ContainsSubstring("expected threads of whole warps at a barrier, got 40"));
+    CHECK_THAT(said("bar.sync 1, %r0;"), ContainsSubstring("expected the numbers of a barrier and of its threads"));
     CHECK_THAT(said("wgmma.fence.sync.aligned;", "sm_80"),
                ContainsSubstring("expected instructions that sm_80 has, got wgmma; try PTX_CARD=sm_90a"));
     CHECK(said("wgmma.fence.sync.aligned;", "sm_90a", "sm_90a").empty());
