@@ -23,26 +23,27 @@ using support::workload;
 
 namespace {
 
+constexpr element_type rounded_to = element_type::WARPGROUPS_ELEMENT;  ///< of q, k, v and the output
 const options on_device{.target = "cuda"};
 /// What the kernels for Hopper lack here.
 std::string missing() { return kernels<warpgroups::all>().entries.front().missing; }
 const kernel_table& table() { return detail::table_of<warpgroups::all>(); }
 
-workload call_of(const shape& of, element_type element) {
+workload call_of(const shape& of) {
     workload call(dsl::ir_of<warpgroups::all>, of, 7);
     scale_by(call, "slopes", 0.05f);
-    for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element);
+    for (const char* name : {"q", "k", "v", "out"}) call.convert(name, rounded_to);
     return call;
 }
 
 /// Half of the last place of an output between 4 and 8, and what the rounding of weights adds to it.
-double tolerance(element_type element) { return element == element_type::bf16 ? 0.018 : 0.00225; }
+constexpr double tolerance = rounded_to == element_type::bf16 ? 0.018 : 0.00225;
 
-void check(const workload& call, element_type element, const std::string& kernel) {
+void check(const workload& call, const std::string& kernel) {
     const auto expected = call.expected();
     CHECK_THAT(detail::explain(table(), call.arguments(), on_device).kernel, ContainsSubstring(kernel));
     detail::call(table(), call.arguments(), on_device);
-    CHECK(call.largest_error(expected, "out") < tolerance(element));
+    CHECK(call.largest_error(expected, "out") < tolerance);
     CHECK(call.largest_error(expected, "lse") < 3e-5);
 }
 
@@ -50,23 +51,22 @@ void check(const workload& call, element_type element, const std::string& kernel
 
 TEST_CASE("warpgroups make what the reference does, at the edges of tiles and blocks", "[hopper]") {
     if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
-    for (const element_type element : {element_type::bf16, element_type::f16})
-        for (const int depth : {64, 128}) {
-            const auto of = [&](std::int64_t queries, std::int64_t keys) {
-                return shape{.batches = 2,
-                             .heads = 4,
-                             .key_heads = 2,
-                             .queries = queries,
-                             .keys = keys,
-                             .depth = depth,
-                             .value_depth = 128};
-            };
-            for (const auto& [queries, keys] : {std::pair{1, 129}, std::pair{65, 7}, std::pair{200, 390}})
-                check(call_of(of(queries, keys), element), element, "_cuda_sm90a_tensor_");
-            workload call = call_of(of(130, 257), element);
-            call.set_lengths({0, 129});
-            check(call, element, "_cuda_sm90a_tensor_");
-        }
+    for (const int depth : {64, 128}) {
+        const auto of = [&](std::int64_t queries, std::int64_t keys) {
+            return shape{.batches = 2,
+                         .heads = 4,
+                         .key_heads = 2,
+                         .queries = queries,
+                         .keys = keys,
+                         .depth = depth,
+                         .value_depth = 128};
+        };
+        for (const auto& [queries, keys] : {std::pair{1, 129}, std::pair{65, 7}, std::pair{200, 390}})
+            check(call_of(of(queries, keys)), "_cuda_sm90a_tensor_");
+        workload call = call_of(of(130, 257));
+        call.set_lengths({0, 129});
+        check(call, "_cuda_sm90a_tensor_");
+    }
 }
 
 TEST_CASE("what is not finite comes out of the rows that see it and of no other, by warpgroups", "[hopper]") {
@@ -79,8 +79,8 @@ TEST_CASE("what is not finite comes out of the rows that see it and of no other,
             workload call(dsl::ir_of<warpgroups::all>, of, 7);
             scale_by(call, "slopes", 0.05f);
             call["v"].reals.at(static_cast<std::size_t>((keys + key) * depth + 5)) = value;
-            for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
-            check(call, element_type::bf16, "_cuda_sm90a_tensor_");
+            for (const char* name : {"q", "k", "v", "out"}) call.convert(name, rounded_to);
+            check(call, "_cuda_sm90a_tensor_");
         }
 }
 
@@ -88,20 +88,20 @@ TEST_CASE("rows that do not begin at multiples of 16 bytes take the kernel for a
     if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
     const shape of{
         .heads = 2, .key_heads = 2, .queries = 40, .keys = 70, .depth = 64, .value_depth = 128, .gaps = true};
-    const workload call = call_of(of, element_type::bf16);
+    const workload call = call_of(of);
     const explanation said = detail::explain(table(), call.arguments(), on_device);
     CHECK(said.kernel.find("tensor") == said.kernel.npos);
     CHECK_THAT(said.shapes, ContainsSubstring("and cards of compute capability 9.0"));
-    check(call, element_type::bf16, "_cuda_");
+    check(call, "_cuda_");
 }
 
 TEST_CASE("cards of other capabilities take products of warps, and are told so", "[others]") {
     if (const std::string lacks = kernels<warpgroups::all>().entries.back().missing; !lacks.empty())
         SKIP("no CUDA device here: lacks " << lacks);
     if (missing().empty()) SKIP("the devices here are of compute capability 9.0");
-    const workload call = call_of(
-        {.heads = 2, .key_heads = 2, .queries = 40, .keys = 70, .depth = 64, .value_depth = 128}, element_type::bf16);
-    check(call, element_type::bf16, "_cuda_tensor_");
+    const workload call =
+        call_of({.heads = 2, .key_heads = 2, .queries = 40, .keys = 70, .depth = 64, .value_depth = 128});
+    check(call, "_cuda_tensor_");
     const std::string why = detail::explain(table(), call.arguments(), on_device).why;
     CHECK_THAT(why, ContainsSubstring("cuda: lacks CUDA devices all of compute capability 9.0"));
 }
