@@ -64,13 +64,16 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     scores.schedule_products(cut, LoopLevel(its.scores, f.ki), tile, cut.key_tile, lanes);
     for (Func row : its.weights.of_rows()) {
         in_tile(row);
-        row.update()
-            .reorder(f.qi, its.rk)
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .never_partition(std::vector<VarOrRVar>{its.rk});
+        Stage add = row.update();
+        if (its.adds_words(row))
+            add.reorder(its.words.x, f.qi, its.words.y)
+                .unroll(its.words.x)
+                .never_partition(std::vector<VarOrRVar>{its.words.y});
+        else
+            add.reorder(f.qi, its.rk).never_partition(std::vector<VarOrRVar>{its.rk});
+        add.vectorize(f.qi, lanes).unroll(f.qi);
     }
-    for (Func weights : its.weights.of_pairs(f.core)) {
+    for (Func weights : its.kept_weights()) {
         tile_of_pairs(weights);
         weights.never_partition(std::vector<VarOrRVar>{f.ki});
     }
@@ -78,7 +81,9 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     if (its.tiled()) {
         const Var k2 = its.weight_pairs.args()[1];
         in_tile(its.weight_pairs);
-        its.weight_pairs.hoist_storage(task).bound_extent(k2, cut.key_block / 2);
+        its.weight_pairs.hoist_storage(task)
+            .bound_extent(k2, cut.key_block / 2)
+            .never_partition(std::vector<VarOrRVar>{k2});
         schedule_turned(cut, its, f, task);
         return;
     }
@@ -194,8 +199,9 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
     };
     add(its.scores, f.ki.name(), cut.key_tile);
     if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
-    for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name());
-    for (const Func& sum : its.weights.of_rows()) add(sum, its.rk.x.name());
+    for (const Func& weights : its.kept_weights()) add(weights, f.ki.name());
+    for (const Func& row : its.weights.of_rows())
+        its.adds_words(row) ? add(row, its.words.y.name(), 2) : add(row, its.rk.x.name());
     if (its.pairs_of_bf16())
         add(its.weight_pairs, its.weight_pairs.args()[2].name(), 2),
             add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),

@@ -23,8 +23,8 @@ int fitting_chunk(int value_depth, int tile, int lanes) {
 cpu_prefill default_of_tiles(cpu_prefill s, const depth_pair& depths, masking hides) {
     const bool shallow = depths.depth + depths.value_depth <= 128;
     s.query_tile = 64, s.key_tile = 32;
-    s.query_block = hides == masking::none ? 256 : hides == masking::some ? 128 : 64;
-    s.key_block = hides == masking::window ? 64 : hides == masking::none && !shallow ? 256 : 128;
+    const int block = hides == masking::some && shallow ? 128 : 256;
+    s.query_block = s.key_block = hides == masking::window ? 64 : block;
     s.chunk = std::gcd(depths.value_depth, 64);
     s.value_tile = 4;
     return s;

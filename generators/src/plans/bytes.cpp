@@ -51,10 +51,11 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
 std::vector<buffer> plain_buffers(const schedule& s, const depth_pair& depths) {
     const kept_sizes cut = sizes_of(s);
     const int chunks = (depths.value_depth + cut.chunk - 1) / cut.chunk;
+    const int kept = cut.pairing == bf16_of_tile ? 1 : 2;  // of tiles the weights are words, which are counted there
     return {{"state", floats(cut.query_block, chunks * (cut.chunk + 2))},
             {"queries", floats(cut.query_block, depths.depth)},
             {"rows", floats(cut.query_block, 2)},
-            {"scores and weights", floats(cut.query_tile, 2 * cut.key_block)},
+            {"scores and weights", floats(cut.query_tile, kept * cut.key_block)},
             {"sums of values", floats(cut.query_tile, cut.chunk + 2)},
             {"transposed", floats(cut.lanes, cut.lanes + cut.query_block)}};
 }

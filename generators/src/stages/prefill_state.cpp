@@ -64,6 +64,7 @@ void prefill_state::define_weights() {
         return reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
     };
     weights = weights_of_block(f_, scores_at, scores, reduced, rounded);
+    if (tiled()) define_words();
     if (!chunk_) return;
     if (pairs_of_bf16())
         define_pairs();
@@ -121,6 +122,28 @@ Expr prefill_state::depth_of(const Expr& element) const {
     return in_chunk / together * (together * chunks()) + chunk * together + in_chunk % together;
 }
 
+std::vector<Func> prefill_state::kept_weights() const {
+    std::vector<Func> all = weights.of_pairs(f_.core);
+    if (tiled()) all.erase(all.begin());
+    return all;
+}
+
+/// The weights of two keys as a word, and their sum: weights of f32 would take as much of the first-level cache as the
+/// scores do.
+void prefill_state::define_words() {
+    // Algorithm
+    const Var k2("k2");
+    const auto bits = [&](int which) {
+        return reinterpret<std::uint32_t>(weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + which)));
+    };
+    weight_pairs(f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = bits(0) >> 16 | bits(1);
+    words = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "words");
+    weights.sum = Func("sum");
+    weights.sum(f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
+    weights.sum(f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+        cast<float>(half_of(weight_pairs(f_.qi, words.y, f_.kb, f_.qt, f_.h, f_.b), words.x));
+}
+
 /// Weights and values with those of two neighbouring keys beside each other.
 void prefill_state::define_pairs() {
     // Algorithm
@@ -128,19 +151,15 @@ void prefill_state::define_pairs() {
     const bool tiled = this->tiled();
     added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "added");
     const Expr depth = min(f_.d, f_.value_depth() - 1);
-    const auto weight = [&](const Expr& which) {
-        return reinterpret<std::uint32_t>(weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + which)));
-    };
     const auto element = [&](const Expr& d, const Expr& key) {
         return scores_at.element_of(f_.core.value, false, d, key);
     };
     if (tiled) {
-        weight_pairs(f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = weight(0) >> 16 | weight(1);
         value_rows(f_.d, k2, f_.kb, f_.h, f_.b) = word_of(element(f_.d, 2 * k2), element(f_.d, 2 * k2 + 1));
         value_pairs(k2, f_.d, f_.kb, f_.h, f_.b) = value_rows(f_.d, k2, f_.kb, f_.h, f_.b);
     } else {
-        weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
-            reinterpret(BFloat(16), cast<std::uint16_t>(weight(j) >> 16));
+        const Expr bits = reinterpret<std::uint32_t>(weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)));
+        weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = reinterpret(BFloat(16), cast<std::uint16_t>(bits >> 16));
         value_pairs(j, f_.d, k2, f_.kb, f_.h, f_.b) = element(f_.d, 2 * k2 + j);
     }
     of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) {

@@ -38,6 +38,10 @@ public:
     bool pairs_of_bf16() const { return chunk_ > 0 && is_of_bf16(planned().how); }
     /// So, by tiles: both are words of two keys.
     bool tiled() const { return chunk_ > 0 && made_by<bf16_tiles>(planned().how); }
+    /// Functions of pairs that are kept beside the scores: tiled, the statistic's weights are words at once.
+    std::vector<Halide::Func> kept_weights() const;
+    /// Whether a sum of a row is made of words.
+    bool adds_words(const Halide::Func& of_row) const { return tiled() && of_row.name() == weights.sum.name(); }
 
     // What there is to schedule. Rows are (query in block, key block, query block, head, batch), pairs (query in
     // block, key in block, key block, query block, head, batch).
@@ -63,11 +67,13 @@ public:
     Halide::RDom rk, masked, blocks;  ///< keys of a block; those of a sub-block that the update masks, and sub-blocks;
                                       ///< blocks of keys
     Halide::RDom added, looked_at;    ///< keys of a block whose values are added: all, or one pair at a time
+    Halide::RDom words;               ///< of two, half the keys of a block: tiled, what sums of weights are made of
     std::optional<masked_values> of_masked;
 
 private:
     void define_scores();
     void define_weights();
+    void define_words();
     void define_values();
     void define_pairs();
     void define_state();
