@@ -187,9 +187,11 @@ def additive(torch, case, numpy):
 
 
 def onnx_runtime(torch, case, q, k, v, threads):
-    """ONNX Runtime's operators, each on the layout that it reads. f32 only: its CPU provider has no bf16."""
+    """ONNX Runtime's operators, each on the layout that it reads. f32 only: its CPU provider has no bf16. Where k and v have room for more than the keys of the case,
+    a cache has, too; operators without caches get the keys alone."""
     import numpy
     from onnx import TensorProto, helper
+    room, k, v = (k, v), k[:, :, :case["keys"]].contiguous(), v[:, :, :case["keys"]].contiguous()
     if case["dtype"] != "f32":
         raise unsupported("no bf16")
     variant, heads, key_heads, queries, keys = case["variant"], q.shape[1], k.shape[1], case["queries"], case["keys"]
@@ -218,9 +220,9 @@ def onnx_runtime(torch, case, q, k, v, threads):
         inputs = {"q": flat(q), "k": flat(k[:, :, past:]), "v": flat(v[:, :, past:]), "last": numpy.full((q.shape[0],), keys - 1, numpy.int32), "total": numpy.array(keys, numpy.int32)}
         order, shared, how = ["q", "k", "v", "", "", "last", "total"], [], {}
         made = {"out": numpy.zeros_like(inputs["q"])}
-        caches = {"now_k": k, "now_v": v}
+        caches = dict(zip(("now_k", "now_v"), room))
         if past:  # all but the newest token lie in the cache, which is updated in place
-            for name, tensor in (("past_k", k), ("past_v", v)):
+            for name, tensor in zip(("past_k", "past_v"), room):
                 inputs[name] = tensor.numpy().copy()
             order[3:5], shared = ["past_k", "past_v"], [("now_k", "past_k"), ("now_v", "past_v")]
         else:

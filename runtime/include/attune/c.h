@@ -176,6 +176,24 @@ attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
 /// returns to attune's pool.
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
 
+/// Threads that the application already runs side by side, such as those of an OpenMP region; as attune::team. One team
+/// serves any number of regions, one at a time.
+typedef struct attune_team attune_team;
+/// Returns in a worker once all workers have called it, any number of times; what was written before is seen behind it.
+typedef void (*attune_barrier)(void* state);
+/// `*team` is null unless ATTUNE_OK is returned. Refused: fewer than 1 and more than 4096 workers, and several without
+/// a barrier. `state` is the barrier's argument.
+attune_status attune_make_team(int32_t workers, attune_barrier barrier, void* state,
+                               attune_team** team) ATTUNE_NOEXCEPT;
+/// To be called by every worker, with its number from 0. Worker 0 runs calls(state): the calls that it makes of this
+/// library's variants use all workers, unless their options say otherwise. The others run the tasks of these calls, and
+/// return when it has returned; they may pass null. Worker 0 gets what `calls` returns, or ATTUNE_REFUSED if it is
+/// null. A number that is none of a worker is ATTUNE_REFUSED, and that thread meets no barrier.
+attune_status attune_run_team(attune_team* team, int32_t worker, attune_status (*calls)(void* state),
+                              void* state) ATTUNE_NOEXCEPT;
+/// No thread may be in the team. Null is none.
+void attune_free_team(attune_team* team) ATTUNE_NOEXCEPT;
+
 /// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in
 /// memory that the CPU reads, of CUDA, or in an OpenCL buffer. The view refers to its memory, shape and strides and
 /// does not own it: the caller keeps it and deletes it after the calls. Refused: other devices, an offset into an

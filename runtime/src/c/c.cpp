@@ -1,12 +1,15 @@
 #include <attune/c.h>
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/error.hpp>
+#include <attune/runtime/team.hpp>
 #include <attune/runtime/threads.hpp>
 
+#include "base/text.hpp"
 #include "c/support.hpp"
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <new>
 
 /// The functions of attune/c.h that belong to no variant, and the way to those that do: through the variant, to the
@@ -49,6 +52,12 @@ std::span<char> error_text_here() noexcept { return last_error; }
 }  // namespace attune::detail
 
 using namespace attune::detail;
+
+struct attune_team {
+    attune_team(std::int32_t count, attune_barrier barrier, void* state)
+        : workers(count, barrier ? std::function<void()>([barrier, state] { barrier(state); }) : nullptr) {}
+    attune::team workers;
+};
 
 std::int32_t attune_c_version() noexcept { return ATTUNE_C_VERSION; }
 const char* attune_version() noexcept { return ATTUNE_VERSION; }
@@ -145,6 +154,30 @@ attune_status attune_set_parallel_for(attune_parallel_for run, void* state) noex
         attune::set_parallel_for(from_c(run, state));
     });
 }
+
+attune_status attune_make_team(std::int32_t workers, attune_barrier barrier, void* state, attune_team** team) noexcept {
+    return guarded_here([&] {
+        if (!team) fail("a place for the team", "null", "the address of an attune_team*");
+        *team = nullptr;
+        *team = new attune_team(workers, barrier, state);
+    });
+}
+
+attune_status attune_run_team(attune_team* team, std::int32_t worker, attune_status (*calls)(void*),
+                              void* state) noexcept {
+    attune_status status = ATTUNE_OK;
+    const attune_status left = guarded_here([&] {
+        if (!team) fail("a team", "null", "what attune_make_team made");
+        const auto of_worker_0 = [&] {
+            if (!calls) fail("the calls of worker 0", "null", "a function that makes them");
+            status = calls(state);
+        };
+        team->workers.run(worker, std::cref(of_worker_0));  // by reference: a copy would be on the heap
+    });
+    return left == ATTUNE_OK ? status : left;
+}
+
+void attune_free_team(attune_team* team) noexcept { delete team; }
 
 attune_status attune_tensor_from_dlpack(const void* managed, std::int32_t versioned, attune_tensor* tensor) noexcept {
     return guarded_here([&] { from_dlpack(managed, versioned != 0, {}, tensor); });

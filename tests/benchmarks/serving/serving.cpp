@@ -6,6 +6,7 @@
 //     attune_serving --caches f32 bf16 i8 --sequences 4 --keys 4096 --threads 1 2 --busy 0 1    beside busy neighbours
 #include "caches.hpp"
 #include "memory.hpp"
+#include "neighbours.hpp"
 
 #include "commands/schedule_option.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -17,15 +18,15 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <random>
-#include <stop_token>
+#include <stdexcept>
 #include <thread>
 
 namespace {
@@ -268,27 +269,21 @@ double error_beside(const attune::generators::jit_kernel& exact, call& given) {
         largest = std::max(largest, std::abs(double(out[i])));
         furthest = std::max(furthest, std::abs(double(out[i]) - double(rounded[i])));
     }
+    std::copy(rounded.begin(), rounded.end(), out.begin());
     return furthest / largest;
 }
 
-/// Takes CPUs from the calls, the last ones, as another program would: a thread on each that never waits.
-class neighbours {
-public:
-    explicit neighbours(int count) {
-        for (int i = 0; i < count; ++i)
-            threads_.emplace_back([i](const std::stop_token& end) {
-                cpu_set_t one;
-                CPU_ZERO(&one);
-                CPU_SET(static_cast<int>(std::thread::hardware_concurrency()) - 1 - i, &one);
-                ::sched_setaffinity(0, sizeof one, &one);
-                while (!end.stop_requested()) {
-                }
-            });
-    }
-
-private:
-    std::vector<std::jthread> threads_;
-};
+/// What a call read and what it made of it, as bytes.
+void save(call& of, const std::string& path) {
+    const auto write = [&path](const char* what, std::span<const std::span<const std::byte>> pieces) {
+        std::ofstream file(path + what, std::ios::binary);
+        for (const auto& piece : pieces)
+            file.write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
+        if (!file.flush()) throw std::runtime_error(fmt::format("expected to write {}{}, could not", path, what));
+    };
+    const std::span<const std::byte> out = of.tensors.back().bytes(), q = std::prev(of.tensors.end(), 2)->bytes();
+    write(".q", {&q, 1}), write(".read", of.read), write(".out", {&out, 1});
+}
 
 struct row {
     std::string cache, level;
@@ -336,7 +331,7 @@ int main(int argc, char** argv) {
     std::int64_t heads = 32, key_heads = 8, depth = 128, queries = 1, slots = 0;
     std::vector<int> threads_each{attune::threads()}, busy{0};
     int repeats = 15;
-    std::string cut;
+    std::string cut, folder;
     bool json = false;
     CLI::App app{
         "Times decode over the caches that engines keep, and says what share of the rate of plain reading each call "
@@ -354,6 +349,8 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0, static_cast<int>(std::thread::hardware_concurrency())));
     app.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
     app.add_option("--repeats", repeats)->capture_default_str();
+    app.add_option("--save", folder, "for what each call read, in its order: <cache> <keys>.q, .read and .out, bytes")
+        ->check(CLI::ExistingDirectory);
     app.add_flag("--json", json, "one object a line");
     CLI11_PARSE(app, argc, argv);
     if (sequences.size() != keys.size()) {
@@ -389,12 +386,13 @@ int main(int argc, char** argv) {
             for (const int threads : threads_each)
                 for (const int taken : busy) {
                     attune::set_threads(threads);
-                    const neighbours beside(taken);
+                    const bench::neighbours beside(taken);
                     print({each.name, level, threads, taken, s, size,
                            times_beside_reading(*kernel.made, given, repeats, threads),
                            exact ? std::optional(error_beside(*exact->made, given)) : std::nullopt},
                           json);
                 }
+            if (!folder.empty()) save(given, fmt::format("{}/{} {}", folder, each.name, s.keys));
         }
     }
 }
