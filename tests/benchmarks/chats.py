@@ -6,8 +6,8 @@
 Outputs are compared before anything is timed. Each cell is the time of the fastest peer, divided by attune's: of both, the fastest of all calls, since other programs
 only ever add time. A peer has the keys in use alone, in the element type of attune's cache where it has that one, else in f32 and in bf16, of which the faster counts;
 pages are beside the peer's contiguous keys. PyTorch's keys lie in the slots, ONNX Runtime's too with --peers "ort in slots"; with --peers ort they lie side by side, as
-attune's do with --slots 0. Between its calls attune reads the keys and values once, so that they are as warm as the peers' are. Peers come from the Python that runs
-this, or from build/torch.
+attune's do with --slots 0. Calls of each follow each other, so that its tensors are as warm and its threads as awake as those of the others. Peers come from the Python
+that runs this, or from build/torch.
 """
 import argparse, json, math, pathlib, subprocess, sys, tempfile, time
 
@@ -22,7 +22,7 @@ def attune(options, depth, threads, repeats, *more):
     ones = ["1"] * len(options.keys)
     done = subprocess.run([str(options.program), "--caches", *options.caches, "--sequences", *ones, "--keys", *map(str, options.keys), "--slots", str(options.slots),
                            "--heads", str(options.heads), "--key-heads", str(options.key_heads), "--depth", str(depth), "--threads", str(threads),
-                           "--repeats", str(repeats), "--json", *more], stdout=subprocess.PIPE, text=True, check=True)
+                           "--repeats", str(repeats), "--alone", "--json", *more], stdout=subprocess.PIPE, text=True, check=True)
     rows = map(json.loads, done.stdout.splitlines())
     return {(row["cache"], row["keys"]): row["fastest_ms"] * 1e-3 for row in rows}
 

@@ -1,12 +1,16 @@
 // What a call tells a kernel of decode, and on how many threads that runs: by the keys in use, not by the slots.
 #include "by_hand.hpp"
+#include "call/choose/call_threads.hpp"
+#include "execution/pool.hpp"
 
 #include <attune/runtime/explain.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace {
@@ -137,4 +141,27 @@ TEST_CASE("kernels that run at once share the threads that all of them are worth
     CHECK(of.run().threads == 2);
     of.lengths() = {80, 80};
     CHECK(of.run().threads == 1);
+}
+
+TEST_CASE("a call that follows another one at once is shared with threads sooner", "[splits]") {
+    using attune::detail::call_threads;
+    constexpr std::int64_t work = 1'000'000;
+    const auto of_next = [](std::int64_t size, int threads, bool are_attunes) {
+        return call_threads(size, threads, are_attunes).count();
+    };
+    const auto rest = [] { std::this_thread::sleep_for(100 * attune::detail::pool::time_awake); };
+    // A busy machine may part any two calls, but not a thousand pairs of them.
+    bool was_shared = false;
+    for (int i = 0; i < 1000 && !was_shared; ++i) of_next(work, 4, true), was_shared = of_next(work, 4, true) == 2;
+    CHECK(was_shared);
+    for (int i = 0; i < 10; ++i) {
+        rest();
+        CHECK(of_next(work, 4, true) == 1);     // its threads sleep
+        CHECK(of_next(work, 4, false) == 1);    // an application's: nothing is known of them
+        CHECK(of_next(work, 1, true) == 1);     // there is but one
+        CHECK(of_next(700'000, 4, true) == 1);  // too short in any case
+        CHECK(of_next(16 * work, 4, true) == 4);
+    }
+    CHECK(attune::detail::threads_worth(work, 4) == 1);
+    CHECK(attune::detail::threads_worth(2 * work, 4) == 2);
 }

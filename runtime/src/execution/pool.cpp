@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <limits>
 #include <thread>
@@ -29,6 +30,12 @@ public:
 private:
     sigset_t before_;
 };
+
+/// Until it is so, but not for long. Whoever needs the CPU gets it.
+template <class Ready> void look_for(Ready ready) {
+    const auto end = std::chrono::steady_clock::now() + pool::time_awake;
+    while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
 
 }  // namespace
 
@@ -94,11 +101,32 @@ void pool::work(loop& on, std::unique_lock<std::mutex>& lock) {
     lock.lock();
 }
 
+/// A thread without a loop, until there is another one.
+void pool::idle(std::unique_lock<std::mutex>& lock) {
+    const unsigned seen = offers_.load(std::memory_order_relaxed);
+    ++looking_;
+    lock.unlock();
+    look_for([&] { return offers_.load(std::memory_order_relaxed) != seen; });
+    lock.lock();
+    --(expected_ > 0 ? expected_ : looking_);
+    offered_.wait(lock, [&] { return offers_.load(std::memory_order_relaxed) != seen; });
+}
+
+/// How many of these helpers look for a loop anyhow, and need not be woken. Under the mutex.
+int pool::awake(int helpers) {
+    const int count = std::min(helpers, looking_);
+    looking_ -= count, expected_ += count;
+    return count;
+}
+
 void pool::serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        loop* on = nullptr;
-        offered_.wait(lock, [&] { return (on = joined(nullptr)) != nullptr; });
+        loop* const on = joined(nullptr);
+        if (!on) {
+            idle(lock);
+            continue;
+        }
         work(*on, lock);
         if (on->shared) on->shared->fetch_add(1, std::memory_order_relaxed);  // this thread looks who needs it
         if (--on->busy == 0) left_.notify_all();  // under the lock: afterwards the loop may be gone
@@ -112,6 +140,11 @@ void pool::close(loop& done, bool helps_others) {
             *at = done.next;
             break;
         }
+    if (done.busy > 0 && !helps_others && !borrows_) {
+        lock.unlock();
+        look_for([&] { return done.busy.load(std::memory_order_relaxed) == 0; });
+        lock.lock();
+    }
     for (;;) {
         loop* on = nullptr;
         left_.wait(lock, [&] { return done.busy == 0 || (helps_others && (on = joined(done.shared)) != nullptr); });
@@ -143,16 +176,19 @@ void pool::run(int count, int helpers, body task, void* state, places* shared, b
                .cpu = helpers > 0 && !borrows_ ? current_cpu() : -1,
                .wanted = helpers,
                .shared = shared};
+    int asleep = helpers;
     if (helpers > 0) {
         const std::lock_guard lock(mutex_);
         if (workers_ < helpers && !borrows_) start(helpers);
         loop** end = &open_;
         while (*end) end = &(*end)->next;
         *end = &offer;
+        offers_.fetch_add(1, std::memory_order_relaxed);
+        asleep -= awake(helpers);
     }
-    if (helpers == 1)
+    if (asleep == 1)
         offered_.notify_one();
-    else if (helpers > 1)
+    else if (asleep > 1)
         offered_.notify_all();
     if (helpers > 0 && shared) left_.notify_all();
     offer.work();

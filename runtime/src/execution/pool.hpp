@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -14,6 +15,10 @@ public:
     /// Does task `index`; false stops the loop (no further index is handed out).
     using body = bool (*)(void* state, int index);
 
+    /// For so long a thread without a task looks for the next loop before it sleeps, and a caller for the end of its
+    /// own: the loops of a call, and calls in a row, follow each other sooner than a thread is woken.
+    static constexpr std::chrono::microseconds time_awake{20};
+
     /// The number of threads that all loops of one call together may still take. A thread takes a place when it joins
     /// one of them, and gives it back when it leaves.
     using places = std::atomic<int>;
@@ -27,7 +32,7 @@ private:
         int cpu;                    // the caller's
         int wanted;                 // helpers that may still join; guarded by mutex_
         places* shared;             // null: they need none
-        int busy = 0;               // helpers that have joined and not left; guarded by mutex_
+        std::atomic<int> busy{0};   // helpers that have joined and not left; written under mutex_
         loop* next = nullptr;       // in open_; guarded by mutex_
         std::atomic<int> index{0};  // the next task
 
@@ -68,6 +73,8 @@ public:
 private:
     void start(int workers);
     void serve();
+    void idle(std::unique_lock<std::mutex>& lock);
+    int awake(int helpers);
     loop* joined(const places* within);
     void work(loop& on, std::unique_lock<std::mutex>& lock);
     void close(loop& done, bool helps_others);
@@ -76,7 +83,10 @@ private:
 
     std::mutex mutex_;
     std::condition_variable offered_, left_;
-    loop* open_ = nullptr;  // loops that want helpers, oldest first
+    loop* open_ = nullptr;             // loops that want helpers, oldest first
+    std::atomic<unsigned> offers_{0};  // loops that ever wanted helpers; written under mutex_
+    int looking_ = 0;                  // threads that look for a loop and count on none yet
+    int expected_ = 0;                 // threads that look for a loop, and that one counts on
     int workers_ = 0;
     const bool borrows_;
 };

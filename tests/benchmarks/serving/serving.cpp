@@ -228,14 +228,14 @@ struct call_times {
     double median, fastest, reading;
 };
 
-/// Seconds of a prepared call, and of reading what it reads, in turn.
+/// Seconds of a prepared call, and of reading what it reads, in turn; `alone`: of calls that follow each other.
 call_times times_beside_reading(const attune::generators::jit_kernel& kernel, const call& given, int repeats,
-                                int threads) {
+                                int threads, bool alone) {
     std::vector<double> ours, reading;
     const auto prepared = attune::detail::prepare(kernel.table(), given.arguments, {});
     for (int repeat = -1; repeat < repeats; ++repeat) {
         const double once = seconds_of([&] { attune::detail::call(*prepared); });
-        const double read = bench::seconds_to_read(given.read, threads);
+        const double read = alone ? 0 : bench::seconds_to_read(given.read, threads);
         if (repeat < 0) continue;
         ours.push_back(once), reading.push_back(read);
     }
@@ -332,7 +332,7 @@ int main(int argc, char** argv) {
     std::vector<int> threads_each{attune::threads()}, busy{0};
     int repeats = 15;
     std::string cut, folder;
-    bool json = false;
+    bool json = false, alone = false;
     CLI::App app{
         "Times decode over the caches that engines keep, and says what share of the rate of plain reading each call "
         "draws: the same bytes, read in the same order by as many threads, between the calls."};
@@ -349,6 +349,7 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0, static_cast<int>(std::thread::hardware_concurrency())));
     app.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
     app.add_option("--repeats", repeats)->capture_default_str();
+    app.add_flag("--alone", alone, "calls follow each other; nothing is read in between");
     app.add_option("--save", folder, "for what each call read, in its order: <cache> <keys>.q, .read and .out, bytes")
         ->check(CLI::ExistingDirectory);
     app.add_flag("--json", json, "one object a line");
@@ -388,7 +389,7 @@ int main(int argc, char** argv) {
                     attune::set_threads(threads);
                     const bench::neighbours beside(taken);
                     print({each.name, level, threads, taken, s, size,
-                           times_beside_reading(*kernel.made, given, repeats, threads),
+                           times_beside_reading(*kernel.made, given, repeats, threads, alone),
                            exact ? std::optional(error_beside(*exact->made, given)) : std::nullopt},
                           json);
                 }

@@ -293,7 +293,8 @@ void bound_call::run(run_arguments with, int threads) const {
     lend(own, with);
     store(with.argv, threads);  // once there is memory for what follows
     if (is_device(chosen().target)) return run_on_device(own, threads);
-    table_.invoke(chosen().call, own.argv.data(), threads_worth(work(with.given), threads), tasks(), nullptr);
+    const call_threads worth(work(with.given), threads, !tasks().pool);
+    table_.invoke(chosen().call, own.argv.data(), worth.count(), tasks(), nullptr);
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {

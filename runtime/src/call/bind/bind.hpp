@@ -1,4 +1,5 @@
 #pragma once
+#include "call/choose/call_threads.hpp"
 #include "call/indices/indices.hpp"
 #include "call/shape/shape.hpp"
 #include "execution/threads.hpp"
@@ -43,7 +44,9 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
-    int threads_in_use() const { return threads_worth(work(given_), threads_); }  ///< of them, by the keys in use
+    int threads_in_use() const {
+        return threads_worth(work(given_), threads_);
+    }                                    ///< of them, by the keys in use, where the others sleep
     int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
@@ -102,7 +105,6 @@ private:
     void count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
     static constexpr std::int64_t endless_work = std::int64_t{1} << 48;
     std::int64_t work(const matched_arguments& given) const;  ///< of decode; else endless
-    static int threads_worth(std::int64_t work, int threads);
     void run_on_device(const lent& with, int threads) const;
     void run_recurrence(run_arguments with, int threads) const;
     void check_recurrence() const;

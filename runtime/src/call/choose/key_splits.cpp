@@ -106,10 +106,4 @@ std::int64_t bound_call::work(const matched_arguments& given) const {
            (chosen().depths_of_pair + 32);
 }
 
-/// A thread that sleeps takes longer to wake than a short call takes.
-int bound_call::threads_worth(std::int64_t work, int threads) {
-    constexpr std::int64_t of_thread = 900'000;  // 14 to 45 microseconds
-    return static_cast<int>(std::clamp<std::int64_t>(work / of_thread, 1, threads));
-}
-
 }  // namespace attune::detail

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+
+#pragma GCC visibility push(hidden)
+/// On how many threads a call of decode runs.
+namespace attune::detail {
+
+/// Of at most `threads`, for so many multiply-adds and elements read, where the others sleep. A thread that sleeps
+/// takes longer to wake than a short call takes.
+int threads_worth(std::int64_t work, int threads);
+
+/// The same for a call that begins now and ends with this object. Where it follows another one at once, attune's
+/// threads are still awake (pool.hpp), and a call is worth sharing with them sooner.
+class call_threads {
+public:
+    /// `are_attunes`: the threads; not an application's, of which nothing is known.
+    call_threads(std::int64_t work, int threads, bool are_attunes);
+    ~call_threads();
+    call_threads(const call_threads&) = delete;
+    int count() const { return count_; }
+
+private:
+    int count_;
+    bool depends_;  ///< on what was before
+};
+
+}  // namespace attune::detail
+#pragma GCC visibility pop
