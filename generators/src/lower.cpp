@@ -68,7 +68,7 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
 Pipeline pipeline_of_stores(const kernel_frame& f, int lanes) {
     std::vector<Func> results;
     each_stored(f.graph(), [&](std::size_t input) {
-        stored_tensor stored(f, static_cast<int>(input));
+        stored_tensor stored(f, static_cast<int>(input), lanes);
         schedule_stores(stored, f, lanes);
         results.push_back(stored.result);
     });

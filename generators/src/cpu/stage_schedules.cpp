@@ -153,6 +153,10 @@ void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes) {
             stored.reorder(d, h, qi, qo, b).vectorize(d, lanes, TailStrategy::GuardWithIf);
         }
         for (Func number : each.shared) number.compute_at(its.result, h);
+        for (stored_tensor::made_store::lanes& row : each.by_lanes) {
+            row.largest.compute_at(its.result, h).bound_extent(row.lane, lanes).vectorize(row.lane, lanes);
+            row.largest.update().vectorize(row.lane, lanes).unroll(row.step);
+        }
         stored.specialize(each.elements <= few);
         stored.fuse(qo, b, task).parallel(task);
     }

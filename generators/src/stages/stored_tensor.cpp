@@ -28,7 +28,7 @@ std::vector<int> arguments_of(const instruction& node) {
 class shared_by_channels {
 public:
     using row = std::array<Expr, 3>;  ///< query, key head, batch
-    explicit shared_by_channels(const kernel_frame& frame) : f_(frame) {}
+    shared_by_channels(const kernel_frame& frame, int lanes) : f_(frame), lanes_(lanes) {}
 
     /// The place of a row, at which what the roots are made of is known.
     place at(const std::vector<int>& roots, const row& of) {
@@ -37,13 +37,42 @@ public:
         return here;
     }
     std::vector<Func> all;  ///< (query, key head, batch)
+    std::vector<stored_tensor::made_store::lanes> by_lanes;
 
 private:
+    /// The largest of a row of whole vectors, in lanes: it depends on no order. Undefined for all else.
+    quantity largest_by_lanes(int n, const place& here) {
+        const instruction& it = f_.node(n);
+        if (it.op != operation::largest || it.kind != kind::real) return {};
+        const auto extent = as_const_int(simplify(f_.evaluate(it.arguments[1], here).value));
+        if (!extent || *extent <= 0 || *extent % lanes_ != 0) return {};
+        // Algorithm
+        const RDom steps(0, static_cast<int>(*extent) / lanes_, "steps_" + std::to_string(n));
+        const Var lane("lane");
+        place within = here;
+        within.indices[static_cast<int>(f_.node(it.arguments[0]).integer)] = steps.x * lanes_ + lane;
+        const quantity x = f_.evaluate(it.arguments[2], within);
+        Func part("largest_by_lanes_" + std::to_string(n));
+        const Expr none = cast<std::uint32_t>(0), order = in_order(x.value);
+        part(lane, f_.q, f_.h, f_.b) = none;
+        part(lane, f_.q, f_.h, f_.b) =
+            max(part(lane, f_.q, f_.h, f_.b), x.masked.defined() ? select(x.masked, none, order) : order);
+        std::vector<Expr> each;
+        for (int i = 0; i < lanes_; ++i) each.emplace_back(part(i, f_.q, f_.h, f_.b));
+        for (; each.size() > 1; each.resize((each.size() + 1) / 2))
+            for (std::size_t i = 0, half = (each.size() + 1) / 2; i + half < each.size(); ++i)
+                each[i] = max(each[i], each[i + half]);
+        by_lanes.push_back({part, lane, steps.x});
+        return {select(each[0] == none, 0.0f, from_order(each[0])), each[0] == none};
+    }
+
     quantity number(int n, const row& of) {
         const auto [found, is_new] = known_.try_emplace(n);
         if (is_new) {
             // Algorithm
-            const quantity x = f_.evaluate(n, at(arguments_of(f_.node(n)), {f_.q, f_.h, f_.b}));
+            const place here = at(arguments_of(f_.node(n)), {f_.q, f_.h, f_.b});
+            quantity x = largest_by_lanes(n, here);
+            if (!x.value.defined()) x = f_.evaluate(n, here);
             found->second = {Func("shared_" + std::to_string(n)), x.value.type().is_bool(), x.masked.defined()};
             found->second.of(f_.q, f_.h, f_.b) = Tuple(x.value.type().is_bool() ? cast<std::uint8_t>(x.value) : x.value,
                                                        cast<std::uint8_t>(x.masked.defined() ? x.masked : false));
@@ -60,12 +89,13 @@ private:
         bool is_condition, may_be_masked;
     };
     const kernel_frame& f_;
+    const int lanes_;
     std::map<int, kept> known_;
 };
 
 }  // namespace
 
-stored_tensor::stored_tensor(const kernel_frame& f, int input)
+stored_tensor::stored_tensor(const kernel_frame& f, int input, int lanes)
     : result("stored_" + std::to_string(input)), input(input) {
     // Algorithm
     const ImageParam& tensor = f.inputs.tensor(input);
@@ -73,10 +103,10 @@ stored_tensor::stored_tensor(const kernel_frame& f, int input)
     for (int axis = 0; axis < tensor.dimensions(); ++axis) axes.emplace_back("axis_" + std::to_string(axis));
     result(axes) = undef(tensor.type());
     for (const store_declaration& each : f.graph().stores)
-        if (tensor_of(f.graph().nodes, each) == input) add(f, each);
+        if (tensor_of(f.graph().nodes, each) == input) add(f, each, lanes);
 }
 
-void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
+void stored_tensor::add(const kernel_frame& f, const store_declaration& store, int lanes) {
     // Algorithm
     const dependence &place_varies = f.depends[store.element], &value_varies = f.depends[store.value];
     const auto count = [](bool varies, const Expr& extent) { return varies ? extent : Expr(1); };
@@ -85,12 +115,12 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
                {0, count(place_varies.batch || value_varies.batch, f.inputs.batches)}},
               "rows");
     const int axis = channel_axis(f.graph().nodes, store);
-    made_store made{rows, axis < 0 ? -1 : result.dimensions() - 1 - axis, {}, {}};
+    made_store made{rows, axis < 0 ? -1 : result.dimensions() - 1 - axis, {}, {}, {}};
     std::vector<int> roots = arguments_of(f.node(store.element));
     const stored_value written = value_of(f.graph().nodes, store);
     roots.push_back(written.value);
     if (written.has_condition()) roots.push_back(written.condition);
-    shared_by_channels shared(f);
+    shared_by_channels shared(f, lanes);
     place at = shared.at(roots, {rows.y, rows.x, rows.z});
     if (made.channels >= 0) at.d = result.args()[static_cast<std::size_t>(made.channels)];
     pointwise of(f.request, f.inputs, at);
@@ -99,7 +129,7 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     const element_type element = f.graph().inputs[static_cast<std::size_t>(input)].element;
     if (written.has_condition()) rows.where(of(written.condition).value);
     result(to) = element_of(element, f.inputs.tensor(input).type(), of(written.value));
-    made.shared = shared.all;
+    made.shared = shared.all, made.by_lanes = shared.by_lanes;
     made.elements = rows.x.extent() * rows.y.extent() * rows.z.extent();
     if (made.channels >= 0) made.elements = made.elements * f.inputs.tensor(input).dim(made.channels).extent();
     stores.push_back(made);

@@ -8,7 +8,7 @@ namespace attune::generators::inline stages {
 /// All that a call stores in one tensor, before anything else of the graph is computed.
 class stored_tensor {
 public:
-    stored_tensor(const kernel_frame& frame, int input);
+    stored_tensor(const kernel_frame& frame, int input, int lanes);
 
     // What there is to schedule.
     Halide::Func result;  ///< axes as the tensor's, innermost first; an update for each store
@@ -16,13 +16,19 @@ public:
         Halide::RDom rows;                 ///< key heads, queries, batch; 1 where neither place nor value varies
         int channels;                      ///< the axis of the result that they run over; -1: one element a row
         std::vector<Halide::Func> shared;  ///< numbers of a row: (query, key head, batch)
-        Halide::Expr elements;             ///< of all rows together
+        struct lanes {                     ///< of the largest of a row: one in so many elements each
+            Halide::Func largest;          ///< (lane, query, key head, batch)
+            Halide::Var lane;
+            Halide::RVar step;
+        };
+        std::vector<lanes> by_lanes;
+        Halide::Expr elements;  ///< of all rows together
     };
     std::vector<made_store> stores;
     int input;
 
 private:
-    void add(const kernel_frame& f, const store_declaration& store);
+    void add(const kernel_frame& f, const store_declaration& store, int lanes);
 };
 
 }  // namespace attune::generators::inline stages
