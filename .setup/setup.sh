@@ -321,6 +321,17 @@ torch_for_tests() {
     build/torch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/benchmarks/peers.txt -r tests/python/transformers.txt </dev/null || fail "pip could not install it."
 }
 
+# vLLM, for ./tests/run full:vllm, beside the PyTorch and the Transformers of full:torch, of which it has the packages (tests/python/vllm.txt).
+vllm_for_tests() {
+    torch_for_tests
+    build/vllm/bin/python -c 'import vllm.v1.attention.backend' >/dev/null 2>&1 && return 0
+    make_venv
+    say "Installing into build/vllm: vLLM, without what it depends on besides PyTorch (a gigabyte)"
+    build/venv/bin/python3 -m venv build/vllm
+    build/vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes -r tests/python/vllm.txt </dev/null || fail "pip could not install it."
+    build/torch/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$(build/vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch_of_tests.pth"
+}
+
 # JAX, for ./tests/run full:jax, likewise (tests/python/jax.txt).
 jax_for_tests() {
     build/jax/bin/python -c 'import jax, flatbuffers' 2>/dev/null && return 0

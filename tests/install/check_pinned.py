@@ -6,7 +6,7 @@ import re
 import sys
 
 SOURCES = sys.argv[1]
-LISTS = (".setup/packages", "tests/benchmarks/peers", "tests/benchmarks/ggml", "tests/ggml/model", "tests/python/jax", "tests/python/tvm_ffi", "tests/python/transformers")
+LISTS = (".setup/packages", "tests/benchmarks/peers", "tests/benchmarks/ggml", "tests/ggml/model", "tests/python/jax", "tests/python/tvm_ffi", "tests/python/transformers", "tests/python/vllm")
 CALL = re.compile(r"-m pip install|\"pip\", *\"(?:install|download)\"|\bpip3? download|\buv pip (install|sync)")
 HASHED = re.compile(r"^(\S+)==(\S+)(?: ; .*)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
 NAMED = re.compile(r"(?<![\w.-])([A-Za-z][\w-]*)==(\d[\w.]*\w)")

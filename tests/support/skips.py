@@ -29,6 +29,7 @@ ALLOWED = {
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",
     "python.jax_refusals": "as python.jax_functions",
     "python.jax_gradients": "as python.jax_functions",
+    "python.vllm": "vLLM and PyTorch are gigabytes; ./tests/run full:vllm installs them, ATTUNE_VLLM_PYTHON names a Python that has them",
     "ggml.backend_ops": "llama.cpp takes long to build; ./tests/run full:ggml does",
     "ggml.masks": "as ggml.backend_ops",
     "ggml.models": "as ggml.backend_ops",
