@@ -1,14 +1,11 @@
 #include "operation.hpp"
 
-#include "arguments.hpp"
 #include "variants.hpp"
 
-#include <attune/c.h>
 #include <attune/runtime.hpp>
-#include ATTUNE_GGML_KERNELS
-#include ATTUNE_GGML_CODES
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -17,6 +14,9 @@
 
 namespace attune::ggml {
 namespace {
+
+using attune::detail::named_argument;
+using attune::detail::table_of;
 
 /// The operator's tensors and numbers, by the names that ggml.h gives them.
 struct operation {
@@ -32,20 +32,22 @@ struct operation {
     float scale, max_bias, softcap;
 };
 
-/// The variants for one way in which keys and values lie.
+/// The variants for one way in which keys and values lie. All have kernels of the same types and depths.
 struct family {
-    kernel_list (*kernels)();                    ///< of one of them; all have the same types and depths
-    const attune_variant* (*functions[2][2])();  ///< whether the mask is read, whether scores are capped
+    using table = const kernel_table& (*)();
+    table tables[2][2];               ///< whether the mask is read, whether scores are capped
+    const kernel_list& (*kernels)();  ///< of the first
 };
-const family plain{attune::kernels<attention>,
-                   {{attune_ggml_attention_variant, attune_ggml_capped_variant},
-                    {attune_ggml_masked_variant, attune_ggml_masked_capped_variant}}};
-const family of_q8_0{attune::kernels<q8_0::attention>,
-                     {{attune_ggml_q8_0_attention_variant, attune_ggml_q8_0_capped_variant},
-                      {attune_ggml_q8_0_masked_variant, attune_ggml_q8_0_masked_capped_variant}}};
-const family of_q4_0{attune::kernels<q4_0::attention>,
-                     {{attune_ggml_q4_0_attention_variant, attune_ggml_q4_0_capped_variant},
-                      {attune_ggml_q4_0_masked_variant, attune_ggml_q4_0_masked_capped_variant}}};
+template <const auto& Graph> const kernel_list& kernels_of() {
+    static const kernel_list found = kernels<Graph>();
+    return found;
+}
+template <const auto& Attention, const auto& Capped, const auto& Masked, const auto& Masked_capped>
+inline constexpr family family_of{
+    {{table_of<Attention>, table_of<Capped>}, {table_of<Masked>, table_of<Masked_capped>}}, kernels_of<Attention>};
+constexpr const family& plain = family_of<attention, capped, masked, masked_capped>;
+constexpr const family& of_q8_0 = family_of<q8_0::attention, q8_0::capped, q8_0::masked, q8_0::masked_capped>;
+constexpr const family& of_q4_0 = family_of<q4_0::attention, q4_0::capped, q4_0::masked, q4_0::masked_capped>;
 
 /// A type of keys and values. Codes lie in blocks of 32 channels, behind an f16; `bytes` holds the codes of a block.
 struct cache_type {
@@ -68,12 +70,7 @@ const cache_type* type_of(const operation& op) {
 
 /// Whether this CPU runs a kernel of the type and depths, for any number of queries.
 bool has_kernel(const cache_type& of, std::int64_t depth, std::int64_t value_depth) {
-    static const auto lists = [] {
-        std::vector<kernel_list> made;
-        for (const cache_type& each : cache_types) made.push_back(each.variants.kernels());
-        return made;
-    }();
-    return std::ranges::any_of(lists[static_cast<std::size_t>(&of - cache_types)].entries, [&](const auto& kernel) {
+    return std::ranges::any_of(of.variants.kernels().entries, [&](const auto& kernel) {
         return kernel.missing.empty() && kernel.shapes == "prefill" && (of.bytes || kernel.key == of.element) &&
                kernel.depth == depth && kernel.value_depth == value_depth;
     });
@@ -90,27 +87,42 @@ bool is_indexable(const ggml_tensor& tensor) {
     return bytes <= longest && static_cast<std::uint64_t>(tensor.ne[2]) * tensor.nb[2] <= longest * size;
 }
 
+using arguments = std::vector<named_argument>;
+
+void add(arguments& list, std::string_view name, const tensor& view) {
+    list.push_back({.name = name, .is = named_argument::form::view, .view = view});
+}
+void add(arguments& list, std::string_view name, double number) {
+    list.push_back({.name = name, .is = named_argument::form::real, .real = number});
+}
+
+/// Of an axis, in elements of so many bytes.
+std::int64_t stride(const ggml_tensor& of, int axis, std::size_t size) {
+    return static_cast<std::int64_t>(of.nb[axis] / size);
+}
+std::int64_t stride(const ggml_tensor& of, int axis) { return stride(of, axis, of.nb[0]); }
+
 /// ggml has the innermost axis first: q, k and v are (depth, query or key, head, batch), out is (depth, head, query,
 /// batch).
-void add(arguments& list, const char* name, element_type element, const ggml_tensor& tensor, int head = 2,
-         int row = 1) {
-    const auto stride = [&](int axis) { return static_cast<std::int64_t>(tensor.nb[axis] / tensor.nb[0]); };
-    list.tensor(name, static_cast<std::int32_t>(element), tensor.data,
-                {tensor.ne[3], tensor.ne[head], tensor.ne[row], tensor.ne[0]},
-                {stride(3), stride(head), stride(row), 1});
+tensor view_of(element_type element, const ggml_tensor& of, int head = 2, int row = 1) {
+    const std::array shape{of.ne[3], of.ne[head], of.ne[row], of.ne[0]};
+    const std::array strides{stride(of, 3), stride(of, head), stride(of, row), std::int64_t{1}};
+    return {element, of.data, shape, strides};
 }
 
 /// The scales of blocks, then the codes: the same memory as two tensors, whose strides are whole blocks.
-void add_blocks(arguments& list, const char* scales, const char* codes, const cache_type& type,
-                const ggml_tensor& tensor) {
-    constexpr std::int64_t half = 2;
-    const auto stride = [&](int axis, std::int64_t size) { return static_cast<std::int64_t>(tensor.nb[axis]) / size; };
-    const std::int64_t blocks = tensor.ne[0] / channels;
-    list.tensor(scales, ATTUNE_F16, tensor.data, {tensor.ne[3], tensor.ne[2], tensor.ne[1], blocks},
-                {stride(3, half), stride(2, half), stride(1, half), stride(0, half)});
-    list.tensor(codes, static_cast<std::int32_t>(type.element), static_cast<std::uint8_t*>(tensor.data) + half,
-                {tensor.ne[3], tensor.ne[2], tensor.ne[1], blocks, type.bytes},
-                {stride(3, 1), stride(2, 1), stride(1, 1), stride(0, 1), 1});
+void add_blocks(arguments& list, std::string_view scales, std::string_view codes, const cache_type& type,
+                const ggml_tensor& of) {
+    constexpr std::size_t half = 2;
+    const std::int64_t blocks = of.ne[0] / channels;
+    const std::array shape{of.ne[3], of.ne[2], of.ne[1], blocks, type.bytes};
+    const auto strides = [&](std::size_t size) {
+        return std::array{stride(of, 3, size), stride(of, 2, size), stride(of, 1, size), stride(of, 0, size),
+                          std::int64_t{1}};
+    };
+    const std::array of_scales = strides(half);
+    add(list, scales, tensor(element_type::f16, of.data, std::span(shape).first(4), std::span(of_scales).first(4)));
+    add(list, codes, tensor(type.element, static_cast<std::uint8_t*>(of.data) + half, shape, strides(1)));
 }
 
 void add_cache(arguments& list, const cache_type& type, const ggml_tensor& k, const ggml_tensor& v) {
@@ -118,8 +130,8 @@ void add_cache(arguments& list, const cache_type& type, const ggml_tensor& k, co
         add_blocks(list, "k_scales", "k_codes", type, k);
         add_blocks(list, "v_scales", "v_codes", type, v);
     } else {
-        add(list, "k", type.element, k);
-        add(list, "v", type.element, v);
+        add(list, "k", view_of(type.element, k));
+        add(list, "v", view_of(type.element, v));
     }
 }
 
@@ -138,9 +150,8 @@ void find_slopes(const operation& op, std::vector<float>& slopes) {
 /// Of an operation without a mask each query sees all keys: one row stands for all.
 void find_visible_keys(const operation& op, visible_keys& found) {
     if (op.mask) {
-        const auto stride = [&](int axis) { return static_cast<std::int64_t>(op.mask->nb[axis] / op.mask->nb[0]); };
         return find_visible_keys({static_cast<const std::uint16_t*>(op.mask->data), op.mask->ne[3], op.q.ne[1],
-                                  op.k.ne[1], stride(3), stride(1)},
+                                  op.k.ne[1], stride(*op.mask, 3), stride(*op.mask, 1)},
                                  found);
     }
     found.first.assign(1, 0);
@@ -148,16 +159,19 @@ void find_visible_keys(const operation& op, visible_keys& found) {
     found.intervals = true;
 }
 
-#ifdef _OPENMP
 /// ggml's own threads, where it was built with OpenMP: a process has one pool of them, and they spin for a while after
 /// ggml's nodes. Threads beside them would share their CPUs.
-void run_tasks(void*, std::int32_t count, std::int32_t threads, attune_task task, void* tasks) {
+const parallel_for* pool() {
+#ifdef _OPENMP
+    static const parallel_for made = [](int count, int threads, const std::function<void(int)>& task) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (std::int32_t i = 0; i < count; ++i) task(tasks, i);
-}
+        for (int i = 0; i < count; ++i) task(i);
+    };
+    return &made;
 #else
-constexpr attune_parallel_for run_tasks = nullptr;  // attune's own threads
+    return nullptr;  // attune's own threads
 #endif
+}
 
 bool is_supported_mask(const operation& op) {
     const ggml_tensor& mask = *op.mask;
@@ -182,7 +196,7 @@ bool is_supported(const ggml_tensor& node) {
     return !op.mask || is_supported_mask(op);
 }
 
-std::string compute(const ggml_tensor& node, int threads, scratch& memory) {
+std::string compute(const ggml_tensor& node, int threads, scratch& memory) try {
     if (!is_supported(node)) return "attune: expected an operation that supports_op takes, got another";
     if (ggml_is_empty(&node)) return {};
     const operation op(node);
@@ -191,29 +205,28 @@ std::string compute(const ggml_tensor& node, int threads, scratch& memory) {
     const bool reads_mask = !memory.visible.intervals, caps = op.softcap != 0;
     const cache_type& type = *type_of(op);
 
-    arguments list;
-    add(list, "q", element_type::f32, op.q);
+    arguments& list = memory.arguments;
+    list.clear();
+    add(list, "q", view_of(element_type::f32, op.q));
     add_cache(list, type, op.k, op.v);
     const std::int64_t batches = op.mask ? op.mask->ne[3] : 1, rows = op.mask ? op.q.ne[1] : 1;
-    list.tensor("first_key", ATTUNE_I32, memory.visible.first.data(), {batches, rows}, {rows, 1});
-    list.tensor("end_key", ATTUNE_I32, memory.visible.end.data(), {batches, rows}, {rows, 1});
-    float none = -std::numeric_limits<float>::infinity();
-    list.tensor("sink", ATTUNE_F32, op.sinks ? op.sinks->data : &none, {op.sinks ? op.q.ne[2] : 1}, {1});
-    list.number("scale", static_cast<double>(op.scale));
-    if (caps) list.number("cap", static_cast<double>(op.softcap));
+    add(list, "first_key", tensor(memory.visible.first.data(), {batches, rows}));
+    add(list, "end_key", tensor(memory.visible.end.data(), {batches, rows}));
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    add(list, "sink", op.sinks ? tensor(static_cast<const float*>(op.sinks->data), {op.q.ne[2]}) : tensor(&none, {1}));
+    add(list, "scale", static_cast<double>(op.scale));
+    if (caps) add(list, "cap", static_cast<double>(op.softcap));
     if (reads_mask) {
-        const auto stride = [&](int axis) { return static_cast<std::int64_t>(op.mask->nb[axis] / op.mask->nb[0]); };
-        list.tensor("mask_values", ATTUNE_F16, op.mask->data, {batches, rows, op.k.ne[1]}, {stride(3), stride(1), 1});
-        list.tensor("slope", ATTUNE_F32, memory.slopes.data(), {static_cast<std::int64_t>(memory.slopes.size())}, {1});
+        const std::array shape{batches, rows, op.k.ne[1]};
+        const std::array strides{stride(*op.mask, 3), stride(*op.mask, 1), std::int64_t{1}};
+        add(list, "mask_values", tensor(element_type::f16, op.mask->data, shape, strides));
+        add(list, "slope", tensor(memory.slopes.data(), {static_cast<std::int64_t>(memory.slopes.size())}));
     }
-    add(list, "out", element_type::f32, op.out, 1, 2);
-
-    attune_options how{};
-    how.size = sizeof how;
-    how.threads = threads;
-    how.pool = run_tasks;
-    const attune_variant* const variant = type.variants.functions[reads_mask][caps]();
-    return attune_run(variant, list.data(), list.size(), &how) == ATTUNE_OK ? std::string() : attune_error_text();
+    add(list, "out", view_of(element_type::f32, op.out, 1, 2));
+    attune::detail::call(type.variants.tables[reads_mask][caps](), list, options{.threads = threads, .pool = pool()});
+    return {};
+} catch (const error& wrong) {
+    return wrong.what();
 }
 
 }  // namespace attune::ggml

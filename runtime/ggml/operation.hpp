@@ -2,6 +2,7 @@
 #include "visible_keys.hpp"
 
 #include <ggml.h>
+#include <attune/runtime/detail/call.hpp>
 
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ bool is_supported(const ggml_tensor& node);
 struct scratch {
     visible_keys visible;
     std::vector<float> slopes;
+    std::vector<detail::named_argument> arguments;
 };
 
 /// Computes a node that is_supported on so many threads. Returns what went wrong; empty if nothing did.

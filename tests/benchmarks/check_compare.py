@@ -80,7 +80,7 @@ check(ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100] and ticks(0.01, 1e5)[0] == 0.0
 help_text = subprocess.run([sys.executable, os.path.join(sys.argv[1], "compare.py"), "--help"], capture_output=True, text=True)
 check(help_text.returncode == 0 and all(option in help_text.stdout for option in ("--json", "--cases", "--plot", "--peers")), "--help explains", help_text.stdout + help_text.stderr)
 help_text = subprocess.run([sys.executable, os.path.join(sys.argv[1], "ggml_peer.py"), "--help"], capture_output=True, text=True)
-check(help_text.returncode == 0 and "build/ggml" in help_text.stdout, "and so does ggml's", help_text.stdout + help_text.stderr)
+check(help_text.returncode == 0 and "build/llama_cpp" in help_text.stdout, "and so does ggml's", help_text.stdout + help_text.stderr)
 refused = subprocess.run([sys.executable, os.path.join(sys.argv[1], "compare.py"), "--program", "/none"], capture_output=True, text=True)
 check(refused.returncode == 1 and "try cmake" in refused.stderr, "a program that was not built is said to be", refused.stderr)
 

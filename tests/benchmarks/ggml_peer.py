@@ -1,33 +1,22 @@
 #!/usr/bin/env python3
 """ggml's attention, ggml_flash_attn_ext as llama.cpp calls it, for compare.py.
 
-    build/venv/bin/python3 tests/benchmarks/ggml_peer.py      # builds ggml for this CPU into build/ggml: two minutes on two cores
+    build/venv/bin/python3 tests/benchmarks/ggml_peer.py      # builds ggml for this CPU into build/llama_cpp: two minutes on two cores
 
-compare.py takes it from there, and says that it is left out where it was not built. The source is that of a pinned llama-cpp-python (ggml.txt), which brings llama.cpp with it.
-pip asks a source's own build system for its name: so it needs the scikit-build-core that set-up put into build/venv."""
-import argparse, ctypes, math, os, pathlib, subprocess, sys, tarfile, weakref
+compare.py takes it from there, and says that it is left out where it was not built. The source is that of a pinned llama-cpp-python (ggml.txt), which brings llama.cpp with it
+(tests/ggml/llama_cpp.py)."""
+import argparse, ctypes, math, pathlib, sys, weakref
 
 from peers import CAP, unsupported, visible
 from turns import ROOT
 
-FOLDER = ROOT / "build/ggml"
-LIBRARY = FOLDER / "bin/libggml-cpu.so"
+sys.path.append(str(ROOT / "tests/ggml"))
+import llama_cpp
+
+LIBRARY = llama_cpp.LIBRARIES / "libggml-cpu.so"
 TYPES = {"float32": 0, "float16": 1, "bfloat16": 30}  # ggml_type
 FARTHEST = 2048  # up to there f16 holds all distances
 STEEPEST = 8.0  # the exponent of its slopes: head h of n has 2^(-8 (h + 1) / n), as ALiBi's paper has
-
-
-def build():
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
-    subprocess.run([*pip, "-r", ROOT / "tests/benchmarks/ggml.txt", "-d", FOLDER], check=True)
-    archive = max(FOLDER.glob("llama_cpp_python-*.tar.gz"), key=os.path.getmtime)
-    with tarfile.open(archive) as packed:
-        packed.extractall(FOLDER, filter="data")
-    source = FOLDER / archive.name.removesuffix(".tar.gz") / "vendor/llama.cpp"
-    parts = [f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "COMMON", "SERVER", "APP")]
-    subprocess.run(["cmake", "-S", source, "-B", FOLDER, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DGGML_NATIVE=ON", *parts], check=True)
-    subprocess.run(["cmake", "--build", FOLDER, "--parallel", str(os.cpu_count()), "--target", "ggml-cpu"], check=True)
 
 
 class memory(ctypes.Structure):
@@ -116,4 +105,5 @@ def ggml(torch, case, q, k, v, threads):
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    build()
+    llama_cpp.fetch_source()
+    llama_cpp.build("ggml-cpu")

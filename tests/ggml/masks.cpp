@@ -1,6 +1,6 @@
 // The backend beside ggml's own for the CPU, over masks that test-backend-ops does not make: causal rows at any place
-// of a cache, windows, rows that see nothing, sequences apart, and masks of none of these kinds. ggml's own has the
-// same numbers in f32, where it rounds nothing.
+// of a cache, windows, rows that see nothing, sequences apart, and masks of none of these kinds; also with a cap, sinks
+// and ALiBi of heads that are no power of two. ggml's own has the same numbers in f32, where it rounds nothing.
 //
 //     masks BACKEND.so
 #include <ggml-alloc.h>
@@ -24,6 +24,8 @@ namespace {
 struct shape {
     std::int64_t depth, heads, key_heads, queries, keys, batches;
     ggml_type cache;
+    float max_bias = 0, softcap = 0;
+    bool sinks = false;
 };
 using rule = std::function<float(std::int64_t batch, std::int64_t query, std::int64_t key)>;  // what the mask holds
 
@@ -40,7 +42,9 @@ std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type s
     ggml_tensor* const mask = ggml_new_tensor_4d(context, GGML_TYPE_F16, of.keys, of.queries, 1, of.batches);
     ggml_tensor* const out =
         ggml_flash_attn_ext(context, q, ggml_permute(context, k, 0, 2, 1, 3), ggml_permute(context, v, 0, 2, 1, 3),
-                            mask, 1 / std::sqrt(static_cast<float>(of.depth)), 0, 0);
+                            mask, 1 / std::sqrt(static_cast<float>(of.depth)), of.max_bias, of.softcap);
+    ggml_tensor* const sinks = of.sinks ? ggml_new_tensor_1d(context, GGML_TYPE_F32, of.heads) : nullptr;
+    ggml_flash_attn_ext_add_sinks(out, sinks);
     if (!ggml_backend_supports_op(backend, out)) throw std::runtime_error("declined");
     ggml_cgraph* const graph = ggml_new_graph(context);
     ggml_build_forward_expand(graph, out);
@@ -62,6 +66,11 @@ std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type s
             bytes = rounded(GGML_TYPE_F32);
         }
         ggml_backend_tensor_set(each, bytes.data(), 0, bytes.size());
+    }
+    if (sinks) {
+        std::vector<float> values(static_cast<std::size_t>(of.heads));
+        std::generate(values.begin(), values.end(), [&] { return 2 * normal(random); });
+        ggml_backend_tensor_set(sinks, values.data(), 0, ggml_nbytes(sinks));
     }
     std::vector<ggml_fp16_t> halves;
     for (std::int64_t b = 0; b < of.batches; ++b)
@@ -88,6 +97,37 @@ double error(const std::vector<float>& got, const std::vector<float>& expected) 
     return size > 0 ? wrong / size : wrong;
 }
 
+struct counts {
+    int done = 0, failed = 0;
+};
+
+void check(ggml_backend_t attune, ggml_backend_t cpu, const shape& of, counts& all) {
+    const std::int64_t before = of.keys - of.queries - 40;
+    const struct {
+        const char* name;
+        rule mask;
+    } masks[] = {
+        {"causal", [=](auto b, auto i, auto j) { return j <= before + i - b ? 0 : hidden; }},
+        {"causal from a later key", [=](auto, auto i, auto j) { return j >= before && j <= before + i ? 0 : hidden; }},
+        {"window", [=](auto, auto i, auto j) { return j <= before + i && j > before + i - 100 ? 0 : hidden; }},
+        {"all", [](auto, auto, auto) { return 0.0f; }},
+        {"nothing in some rows", [](auto b, auto i, auto) { return (b + i) % 3 ? 0 : hidden; }},
+        {"sequences apart", [](auto, auto i, auto j) { return (i + j) % 3 ? hidden : 0; }},
+        {"causal with a bias",
+         [=](auto, auto i, auto j) { return j <= before + i ? 0.01f * static_cast<float>(j - before) : hidden; }}};
+    for (const auto& mask : masks) {
+        const double wrong =
+            error(computed(attune, of, of.cache, mask.mask), computed(cpu, of, GGML_TYPE_F32, mask.mask));
+        ++all.done;
+        if (wrong < 1e-10) continue;
+        ++all.failed;
+        std::printf("%s: %s, depth %d, %d queries, %d keys, %d batch elements, max_bias %g, softcap %g%s: error %g\n",
+                    ggml_type_name(of.cache), mask.name, static_cast<int>(of.depth), static_cast<int>(of.queries),
+                    static_cast<int>(of.keys), static_cast<int>(of.batches), static_cast<double>(of.max_bias),
+                    static_cast<double>(of.softcap), of.sinks ? ", sinks" : "", wrong);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -96,42 +136,25 @@ int main(int argc, char** argv) try {
     if (!ggml_backend_load(argv[1])) throw std::runtime_error(std::string("cannot load ") + argv[1]);
     ggml_backend_t const cpu = ggml_backend_init_by_name("CPU", nullptr);
     ggml_backend_t const attune = ggml_backend_init_by_name("attune", nullptr);
-    struct named {
-        const char* name;
-        rule mask;
-    };
-    int failed = 0, done = 0;
-    for (const ggml_type cache : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0})
+    counts all;
+    constexpr ggml_type caches[] = {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
+    for (const ggml_type cache : caches)
         for (const std::int64_t queries : {1, 4, 32, 67})
             for (const std::int64_t keys : {256, 1792})
-                for (const std::int64_t batches : {1, 2}) {
-                    const shape of{64, 6, 2, queries, keys, batches, cache};
-                    const std::int64_t before = keys - queries - 40;
-                    const named masks[] = {
-                        {"causal", [=](auto b, auto i, auto j) { return j <= before + i - b ? 0 : hidden; }},
-                        {"causal from a later key",
-                         [=](auto, auto i, auto j) { return j >= before && j <= before + i ? 0 : hidden; }},
-                        {"window",
-                         [=](auto, auto i, auto j) { return j <= before + i && j > before + i - 100 ? 0 : hidden; }},
-                        {"all", [](auto, auto, auto) { return 0.0f; }},
-                        {"nothing in some rows", [](auto b, auto i, auto) { return (b + i) % 3 ? 0 : hidden; }},
-                        {"sequences apart", [](auto, auto i, auto j) { return (i + j) % 3 ? hidden : 0; }},
-                        {"causal with a bias", [=](auto, auto i, auto j) {
-                             return j <= before + i ? 0.01f * static_cast<float>(j - before) : hidden;
-                         }}};
-                    for (const named& mask : masks) {
-                        const double wrong =
-                            error(computed(attune, of, cache, mask.mask), computed(cpu, of, GGML_TYPE_F32, mask.mask));
-                        ++done;
-                        if (wrong < 1e-10) continue;
-                        ++failed;
-                        std::printf("%s: %s, %d queries, %d keys, %d batch elements: error %g\n", ggml_type_name(cache),
-                                    mask.name, static_cast<int>(queries), static_cast<int>(keys),
-                                    static_cast<int>(batches), wrong);
-                    }
-                }
-    std::printf("%d masks, %d wrong\n", done, failed);
-    return failed != 0;
+                for (const std::int64_t batches : {1, 2})
+                    check(attune, cpu, {64, 6, 2, queries, keys, batches, cache}, all);
+    constexpr struct {
+        float max_bias, softcap;
+        bool sinks;
+    } modified[] = {{0, 0, false}, {8, 0, false}, {0, 3, false}, {0, 0, true}, {4, 10, true}};
+    for (const ggml_type cache : caches)
+        for (const auto& scores : modified)
+            for (const std::int64_t depth : {64, 128})
+                for (const std::int64_t queries : {1, 67})
+                    check(attune, cpu,
+                          {depth, 6, 2, queries, 256, 2, cache, scores.max_bias, scores.softcap, scores.sinks}, all);
+    std::printf("%d masks, %d wrong\n", all.done, all.failed);
+    return all.failed != 0;
 } catch (const std::exception& wrong) {
     std::fprintf(stderr, "masks: %s\n", wrong.what());
     return 2;

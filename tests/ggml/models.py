@@ -1,39 +1,57 @@
 #!/usr/bin/env python3
-"""A whole model in a llama.cpp that nobody changed, with the backend and without: perplexities of a text.
+"""Whole models in a llama.cpp that nobody changed, with the backend and without: perplexities of a text.
 
-    models.py --perplexity PROGRAM --backend libggml-attune.so --model FILE.gguf --text FILE
+    models.py --perplexity PROGRAM --backend libggml-attune.so --text FILE MODEL.gguf...
 
-They agree within 0.5 %, not to the last bit: weights of the model are codes, so that ggml rounds what is multiplied with them, and the least difference becomes a step.
-llama.cpp's own results with flash attention and without differ as much; of its greedy tokens the first differs where two are nearly as likely."""
+For each cache: the perplexity by llama.cpp's own attention and by the backend's; the error of each against attention in double over the same tensors; the perplexity where that in double stands
+in for all attention, which is the same with the backend and without; and how far that one moves if each number of it changes by about 1e-6. A model's weights and a cache of codes are rounded, so
+the least difference becomes a step of a code: what two ways of rounding give differs as much as that, whichever is nearer."""
 import argparse, json, math, os, subprocess, sys
 
-CACHES = ("f16", "q8_0")  # llama.cpp makes f16 of one in f32
-WITHIN = 5e-3
+CACHES = {"f16": 1e-3, "q8_0": 1e-3, "q4_0": None}  # and what perplexities may differ by; None: by what noise makes of it
+NOISE, SEEDS = 1e-6, range(1, 4)
+MOST = 1e-9  # the square of the backend's error by that of the values
 
 
-def run(options, backend, cache):
+def run(options, model, backend, cache, *exact):
     environment = {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
     if backend:
         environment["GGML_BACKEND_PATH"] = options.backend
-    done = subprocess.run([options.perplexity, options.model, options.text, cache, str(options.threads)], env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [options.perplexity, model, options.text, cache, str(options.threads), *map(str, exact)]
+    return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
+
+
+def check(options, model, cache, within):
+    own, got = (run(options, model, backend, cache) for backend in (False, True))
+    exact_own, exact_got = (run(options, model, backend, cache, "exact") for backend in (False, True))
+    change = lambda of, to: math.exp(of["surprise"] - to["surprise"]) - 1
+    moved = [change(run(options, model, False, cache, "exact", NOISE, seed), exact_own) for seed in SEEDS]
+    print(f"{cache}: {got['tokens']} tokens; perplexity {math.exp(own['surprise']):.4f}, with the backend {change(got, own):+.3%}; in double {change(exact_own, own):+.3%}, "
+          f"with noise of {NOISE:g} {', '.join(f'{each:+.3%}' for each in moved)} of that; errors {own['error']:.1e}, {exact_own['error']:.2e} and with the backend {exact_got['error']:.2e}; "
+          f"graph in {got['splits']} parts, without the backend in {own['splits']}", flush=True)
+    if got["splits"] <= own["splits"]:
+        yield f"expected more parts of the graph with the backend, got {got['splits']}: it computed nothing"
+    if exact_got["error"] > min(MOST, exact_own["error"]):
+        yield f"expected an error below {MOST:g} and below ggml's, {exact_own['error']:.2e}, got {exact_got['error']:.2e}"
+    if exact_own["surprise"] != exact_got["surprise"]:
+        yield f"expected equal perplexities with attention in double, got {exact_own['surprise']} and {exact_got['surprise']}"
+    most = within or 4 * max(map(abs, [*moved, change(exact_own, own)]))
+    if abs(change(got, own)) > most:
+        yield f"expected perplexities within {most:.2%}, got {change(got, own):+.3%}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--perplexity", "--backend", "--model", "--text"):
+    for name in ("--perplexity", "--backend", "--text"):
         parser.add_argument(name, required=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("models", nargs="+")
     options = parser.parse_args()
     wrong = []
-    for cache in CACHES:
-        expected, got = (run(options, backend, cache) for backend in (False, True))
-        change = math.exp(got["surprise"] - expected["surprise"]) - 1
-        print(f"{cache}: perplexity of {got['tokens']} tokens {math.exp(got['surprise']):.4f}, {change:+.4%} of llama.cpp's own; graph in {got['splits']} parts, without the backend in {expected['splits']}", flush=True)
-        if got["splits"] <= expected["splits"]:
-            wrong.append(f"{cache}: expected more parts of the graph with the backend, got {got['splits']}: it computed nothing")
-        if abs(change) > WITHIN:
-            wrong.append(f"{cache}: expected perplexities within {WITHIN:.1%}, got {change:+.3%}")
+    for model in options.models:
+        print(os.path.basename(model), flush=True)
+        for cache, within in CACHES.items():
+            wrong += [f"{os.path.basename(model)}, {cache}: {each}" for each in check(options, model, cache, within)]
     print("\n".join(wrong))
     return bool(wrong)
 

@@ -1,6 +1,12 @@
-// perplexity MODEL TEXT f16|q8_0|q4_0 THREADS: the mean surprise of a text's tokens by llama.cpp over a cache of that
-// type, and the parts that its graph was cut into, for models.py. Which backends compute it is llama.cpp's own business
-// (GGML_BACKEND_PATH).
+// perplexity MODEL TEXT f16|q8_0|q4_0 THREADS [exact [NOISE SEED]]: the mean surprise of a text's tokens by llama.cpp
+// over a cache of that type, and the parts that its graph was cut into, for models.py. Which backends compute it is
+// llama.cpp's own business (GGML_BACKEND_PATH).
+//
+// exact: each attention's output is compared with the one in double over the same tensors, and then replaced by it. The
+// square of the error by that of the values is printed as `error`. With NOISE each replaced number is multiplied by 1 +
+// NOISE x a normal number: what a perplexity is worth when rounding differs.
+#include "exact_attention.hpp"
+
 #include <ggml-backend.h>
 #include <llama.h>
 
@@ -11,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,9 +41,36 @@ ggml_type type_of(const std::string& name) {
     throw std::runtime_error("expected f16, q8_0 or q4_0, got " + name);
 }
 
+/// Replaces what attention computed. An engine with one runs its graphs a node at a time.
+class replaced_attention {
+public:
+    replaced_attention(double noise, unsigned seed) : noise_(noise), random_(seed) {}
+    double error() const { return wrong_ / size_; }
+
+    static bool replace(ggml_tensor* node, bool ask, void* self) {
+        if (node->op != GGML_OP_FLASH_ATTN_EXT) return !ask;
+        if (!ask) static_cast<replaced_attention*>(self)->replace(*node);
+        return true;
+    }
+
+private:
+    void replace(ggml_tensor& node) {
+        const std::vector<double> exact = exact_attention(node)();
+        auto* const values = static_cast<float*>(node.data);
+        for (std::size_t i = 0; i < exact.size(); ++i) {
+            wrong_ += std::pow(static_cast<double>(values[i]) - exact[i], 2), size_ += std::pow(exact[i], 2);
+            values[i] = static_cast<float>(exact[i] * (1 + noise_ * normal_(random_)));
+        }
+    }
+
+    double noise_, wrong_ = 0, size_ = 0;
+    std::mt19937 random_;
+    std::normal_distribution<double> normal_;
+};
+
 class engine {
 public:
-    engine(const char* file, ggml_type cache, int threads) {
+    engine(const char* file, ggml_type cache, int threads, replaced_attention* replaced) {
         llama_model_params of_model = llama_model_default_params();
         model_ = llama_model_load_from_file(file, of_model);
         if (!model_) throw std::runtime_error(std::string("no model in ") + file);
@@ -46,6 +80,7 @@ public:
         params.n_threads = params.n_threads_batch = threads;
         params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
         params.type_k = params.type_v = cache;
+        if (replaced) params.cb_eval = replaced_attention::replace, params.cb_eval_user_data = replaced;
         context_ = llama_init_from_model(model_, params);
         if (!context_) throw std::runtime_error("no context");
     }
@@ -104,15 +139,20 @@ private:
 }  // namespace
 
 int main(int argc, char** argv) try {
-    if (argc != 5) throw std::runtime_error("expected MODEL TEXT CACHE THREADS");
+    const bool exact = argc > 5 && std::string(argv[5]) == "exact";
+    if (argc != 5 && !(exact && (argc == 6 || argc == 8)))
+        throw std::runtime_error("expected MODEL TEXT CACHE THREADS [exact [NOISE SEED]]");
     llama_log_set(note, nullptr);
     ggml_backend_load_all();
-    engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]));
+    replaced_attention replaced(argc > 6 ? std::atof(argv[6]) : 0,
+                                argc > 6 ? static_cast<unsigned>(std::atoi(argv[7])) : 0);
+    engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]), exact ? &replaced : nullptr);
     std::ifstream file(argv[2]);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const std::vector<llama_token> tokens = model.tokens_of(text);
     const double surprise = model.surprise(tokens);
-    std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f}\n", splits, tokens.size(), surprise);
+    std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f, \"error\": %g}\n", splits, tokens.size(),
+                surprise, exact ? replaced.error() : 0.0);
     return 0;
 } catch (const std::exception& wrong) {
     std::fprintf(stderr, "perplexity: %s\n", wrong.what());
