@@ -1,0 +1,28 @@
+#pragma once
+#include "model.hpp"
+
+#include <functional>
+
+namespace language_model {
+
+/// A prompt, and then what the model says.
+struct sequence {
+    std::vector<std::int32_t> tokens;
+    std::size_t prompt;  ///< tokens of the prompt
+    bool done = false;
+};
+
+/// What a run took.
+struct spent {
+    double prompt = 0, prompt_attention = 0;          ///< seconds of the step that reads the prompts
+    double generation = 0, generation_attention = 0;  ///< and of those that follow
+    std::size_t prompt_tokens = 0, generated_tokens = 0, steps = 0;
+};
+
+/// Reads all prompts in one step, then takes the likeliest token of each sequence, step by step, until each has said
+/// `most` tokens or one that ends it. Calls `said` with each.
+spent generate(const model& of, cache& past, std::span<sequence> all, std::size_t most,
+               const std::function<bool(std::int32_t token)>& ends,
+               const std::function<void(std::size_t sequence, std::int32_t token)>& said);
+
+}  // namespace language_model

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace language_model {
+
+/// What weights are in memory. Rows that a matrix in bf16 is multiplied with are rounded to bf16, too; sums are f32.
+enum class weight_type { f32, bf16 };
+
+/// A matrix (out, in) that stays, for products by oneDNN.
+class matrix {
+public:
+    matrix() = default;
+    matrix(std::vector<float> weights, std::int64_t out, weight_type type);
+
+    /// to (row, out) = from (row, in) * matrix
+    void operator()(std::span<const float> from, std::span<float> to) const;
+    std::int64_t in() const { return in_; }
+    std::int64_t out() const { return out_; }
+
+private:
+    struct packed;  // bf16, as oneDNN likes to read it
+
+    std::vector<float> weights_;
+    std::shared_ptr<packed> packed_;
+    std::int64_t in_{}, out_{};
+};
+
+}  // namespace language_model
