@@ -7,15 +7,20 @@
 #include <utility>
 #include <vector>
 
-/// The language model of examples/training, a token a byte: what an engine is built around. It does all but the
-/// attention.
+/// Language models of a token a byte, which an engine is built around: that of examples/training, and hybrids, three of
+/// four layers of which carry a state. They do all but the attention and the recurrence.
 namespace serving {
 
-inline constexpr int layers = 2, heads = 2, key_heads = 1, depth = 32, model = 64, inner = 128, vocabulary = 256;
+inline constexpr int heads = 2, key_heads = 1, depth = 32, model = 64, inner = 128, vocabulary = 256;
+/// Of a layer with a state: taps of its convolution, heads, those that share queries and keys, and the channels of a
+/// token's queries, keys and values, side by side.
+inline constexpr int taps = 4, state_heads = 2, state_key_heads = 1,
+                     mixed = (2 * state_key_heads + state_heads) * depth;
 
 /// By the names that training saves them by.
 using weights = std::map<std::string, std::vector<float>>;
 
+/// Of a hybrid of four layers, the last of which attends. From seeds alone.
 weights drawn(unsigned seed);
 /// What `training --save` wrote. Throws std::runtime_error, with the file's name, if weights of this model are not in
 /// it.
@@ -25,21 +30,34 @@ weights read(const std::string& file);
 /// (token, head, depth).
 using attention = std::function<void(int layer, std::span<const float> q, std::span<const float> k,
                                      std::span<const float> v, std::span<float> out)>;
+/// Rows (token, mixed), and what makes the decay and the step of each token, (token, state head).
+struct state_rows {
+    std::span<const float> mixed, decay, step;
+};
+/// Takes the rows of a layer with a state, and writes (token, state head, depth).
+using recurrence = std::function<void(int layer, const state_rows& rows, std::span<float> out)>;
 
 class decoder {
 public:
-    explicit decoder(weights all) : all_(std::move(all)) {}
+    explicit decoder(weights all);
 
     /// Logits (token, vocabulary) of what follows each token.
-    std::vector<float> operator()(std::span<const int> tokens, const attention& attend) const;
-    /// What a layer's scores lose with each token between a query and a key, a number a head.
-    const std::vector<float>& slopes(int layer) const { return of(layer, "slopes"); }
+    std::vector<float> operator()(std::span<const int> tokens, const attention& attend, const recurrence& recur) const;
+    int layers() const { return layers_; }
+    bool has_state(int layer) const { return all_.contains(name_of(layer, "taps")); }
+    /// A layer's weights, such as its `slopes`, what scores lose with each token between a query and a key, or `taps`
+    /// (mixed, taps), `a_log` and `dt_bias` (state head).
+    const std::vector<float>& of(int layer, const std::string& name) const { return all_.at(name_of(layer, name)); }
 
 private:
-    const std::vector<float>& of(int layer, const std::string& name) const {
-        return all_.at("layer" + std::to_string(layer) + "." + name);
+    static std::string name_of(int layer, const std::string& name) {
+        return "layer" + std::to_string(layer) + "." + name;
     }
+    void add_attention(int layer, std::span<const float> normed, const attention& attend, std::span<float> x) const;
+    void add_recurrence(int layer, std::span<const float> normed, const recurrence& recur, std::span<float> x) const;
+
     weights all_;
+    int layers_ = 0;
 };
 
 /// A row as bytes of one scale, 1/127 of its largest element, which is returned.
