@@ -41,3 +41,13 @@ TEST_CASE("a call says that it solves where what tokens write depends on each ot
     CHECK_FALSE(says(explained(detail::table_of<of::gla_on>(), 20), "solve: "));
     CHECK_FALSE(says(explained(detail::table_of<of::mamba2_on>(), 20), "solve: "));
 }
+
+TEST_CASE("few tokens of small states are no work for a second thread", "[state]") {
+    const auto threads_of = [](std::int64_t tokens) {
+        drawn_call call(detail::table_of<of::gated_on>(), tokens, 16, 16);
+        return detail::explain(call.table, call.arguments(), {.threads = 2}).threads;
+    };
+    CHECK(threads_of(1) == 1);
+    CHECK(threads_of(100) == 1);
+    CHECK(threads_of(4000) == 2);
+}

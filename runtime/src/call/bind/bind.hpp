@@ -104,7 +104,7 @@ private:
     std::int32_t splits_of(std::int64_t keys) const;
     void count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
     static constexpr std::int64_t endless_work = std::int64_t{1} << 48;
-    std::int64_t work(const matched_arguments& given) const;  ///< of decode; else endless
+    std::int64_t work(const matched_arguments& given) const;  ///< of decode and recurrences
     void run_on_device(const lent& with, int threads) const;
     void run_recurrence(run_arguments with, int threads) const;
     void check_recurrence() const;

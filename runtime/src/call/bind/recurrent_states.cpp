@@ -55,7 +55,8 @@ void bound_call::run_recurrence(run_arguments with, int threads) const {
     call.depth = chosen().depth, call.value_depth = chosen().value_depth;
     if (call.tokens == 0 && call.before.data && call.before == call.after) return;  // a slot of a pool that rests
     void* arguments[] = {nullptr, &call};
-    table_.invoke(table_.recurrence, arguments, threads, tasks(), nullptr);
+    const call_threads worth(work(with.given), threads, !tasks().pool);
+    table_.invoke(table_.recurrence, arguments, worth.count(), tasks(), nullptr);
 }
 
 }  // namespace attune::detail

@@ -1,6 +1,7 @@
 #include "call/bind/bind.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/runtime/detail/key_splits.hpp>
 
 #include <algorithm>
@@ -98,8 +99,18 @@ void bound_call::count_keys(const matched_arguments& given, std::array<std::int3
 }
 
 /// In multiply-adds and elements read, of which a thread does some 20 to 50 in a nanosecond: each key is read once and
-/// multiplied with every row, and a weight takes about as long as 32 channels.
+/// multiplied with every row, and a weight takes about as long as 32 channels. Each element of a recurrence's state is
+/// read and written in each chunk, and multiplied some times for each token.
 std::int64_t bound_call::work(const matched_arguments& given) const {
+    if (const node_id recurrence = recurrence_of(table_.graph.nodes); recurrence >= 0) {
+        const bool of_key_heads = has_states_of_key_heads(table_.graph, recurrence);
+        const std::int64_t tokens = shape_[axis_kind::query],
+                           chunks = (tokens + chosen().query_block - 1) / chosen().query_block,
+                           states =
+                               shape_[axis_kind::batch] * shape_[of_key_heads ? axis_kind::key_head : axis_kind::head];
+        return std::min(states * chosen().depth * chosen().value_depth, endless_work >> 24) *
+               std::min<std::int64_t>(8 * chunks + 4 * tokens, 1 << 24);
+    }
     if (chosen().key_splits == 0 || chosen().product_positions != 0 || is_device(chosen().target)) return endless_work;
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
     return keys_in_use(given).all_seen * stacked_heads() * blocks * (stacked_rows() + 1) *
