@@ -29,13 +29,37 @@ inline constexpr auto variant = q_row * states;
 inline constexpr auto text = ir_of<variant>.text;
 }  // namespace my
 
-// --- gradient_of_a_recurrence
-// rejects: attune makes no gradient of a recurrence yet
+// --- gradient_of_earlier_states
+// rejects: attune makes gradients of a recurrence whose states one row reads
 namespace my {
 #ifdef REJECT
-inline constexpr auto variant = gradient(q_row * usual);
+inline constexpr auto variant = gradient(q_row * earlier(usual));
 #else
-inline constexpr auto variant = q_row * usual;
+inline constexpr auto variant = gradient(q_row * usual);
+#endif
+inline constexpr auto text = ir_of<variant>.text;
+}  // namespace my
+
+// --- gradient_of_two_reads
+// rejects: attune makes gradients of a recurrence whose states one row reads
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = gradient(q_row * usual + k_row * usual);
+#else
+inline constexpr auto variant = gradient(q_row * usual * 2.0);
+#endif
+inline constexpr auto text = ir_of<variant>.text;
+}  // namespace my
+
+// --- gradient_of_a_gate
+// rejects: or what a row reads from states; name it
+namespace my {
+inline constexpr auto z = input<"z", f32>(batch, head, query, value_depth);
+inline constexpr auto gate = as_output(z(b, h, q_idx, d_idx));
+#ifdef REJECT
+inline constexpr auto variant = gradient(q_row * usual * gate);
+#else
+inline constexpr auto variant = gradient(outputs(out = q_row * usual * gate, output<"read"> = q_row * usual), of(out));
 #endif
 inline constexpr auto text = ir_of<variant>.text;
 }  // namespace my

@@ -143,6 +143,7 @@ column evaluation::compute(node_id i) {
         case family::recurrent:
             if (n.op == operation::value_idx) return one(bound_indices_[value_index]);
             if (n.op == operation::read_states) return read_states(n);
+            if (n.op == operation::part_cotangent) return part_cotangent(n);
             refuse("states are no numbers");
         case family::conversion:
         case family::arithmetic:

@@ -33,6 +33,7 @@ public:
 
     /// Goes to another row; d_idx runs over the channels of the values.
     void go_to(std::int64_t b, std::int64_t h, std::int64_t q) { go_to(b, h, q, {0, size().value_depth}); }
+    std::int64_t token() const { return q_; }
     /// Channels of tokens.
     std::int64_t width_of(node_id tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
     /// The tokens of a batch element at a position, which have no head.
@@ -141,6 +142,10 @@ private:
     void begin(node_id recurrence, running_state& to);
     void advance(node_id recurrence, running_state& to);
     std::int64_t state_head(node_id recurrence) const;
+    /// What flows back to a part of a step from the reads of the head at hand; from the last state to its first head.
+    column part_cotangent(const instruction& n);
+    const part_cotangents& cotangents(node_id states);
+    part_cotangents flow_back(const cotangent_arguments& of);
     /// Of a real or an output of a token, one number for each channel.
     std::vector<double> row_of(node_id formula, std::int64_t width);
 
@@ -159,6 +164,7 @@ private:
     std::map<node_id, panel> panels_;
     std::map<node_id, whole> wholes_;
     std::map<node_id, running_state> running_;    // by recurrence
+    std::map<node_id, part_cotangents> flowed_;   // by operation::state_cotangents
     std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
     channels channels_;
     bool keys_are_stated_ = false;  ///< by a computed tensor: inputs over keys are then as long as they are

@@ -30,6 +30,7 @@ void gradient_writer::add_value(evaluation& e, const instruction& deposit, node_
     if (it.op == operation::each)
         return e.for_each(it.arguments[0], it.arguments[1], [&] { add_value(e, deposit, it.arguments[2]); });
     const auto& axes = graph_.inputs[static_cast<std::size_t>(deposit.input)].axes;
+    if (deposit.integer == 2 && e.token() != 0) return;
     const auto x = e.value(value);
     std::array<evaluation::shared_column, max_rank> indices;
     std::array<std::int64_t, max_rank> key_heads{};

@@ -1,5 +1,7 @@
 #include "plans/parts.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -15,6 +17,8 @@ void expect(bool holds, const std::string& sentence) {
 /// inputs; and all that is no row of an output or the one state.
 void refuse_what_no_chunk_makes(const graph_ir& graph) {
     const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
+    expect(!is_gradient_of_recurrence(graph.nodes),
+           "the gradient of a recurrence has no kernel yet; attune/reference.hpp computes it in double precision");
     const auto is_recurrence = [](const instruction& it) { return it.op == operation::recurrence; };
     expect(std::ranges::count_if(graph.nodes, is_recurrence) == 1,
            "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");

@@ -101,7 +101,6 @@ template <class Gradient> constexpr ir_builder differentiated(const Gradient& gr
     if (has_several_cores(of))
         of.fault = has_another_log_sum_exp(of) ? gradient_fault::no_log_sum_exp : gradient_fault::of_several_cores;
     if (of.store_count > 0) of.fault = gradient_fault::of_stores;
-    if (of.has_recurrences) of.fault = gradient_fault::of_a_recurrence;
     if (of_parts && of.sound()) of = sharding(of).of_parts();
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
 }
@@ -204,7 +203,8 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
         for (int a = 0; a < i.argument_count; ++a)
             byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
-        if (i.op == operation::bound || i.op == operation::extent || i.op == operation::deposit)
+        if (i.op == operation::bound || i.op == operation::extent || i.op == operation::deposit ||
+            i.op == operation::part_cotangent)
             byte(static_cast<std::uint8_t>(i.integer));
         if (i.op == operation::constant)
             word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer)

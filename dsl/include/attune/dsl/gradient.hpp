@@ -71,8 +71,8 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
                   "attune: the gradient of a softmax needs its log_sum_exp, of the same scores and sink, among the "
                   "outputs: outputs(out = softmax(scores) * v, lse = log_sum_exp(scores))");
     static_assert(Why != value_not_named || possible<Why, Found>,
-                  "attune: the gradient needs a sum of weights that no output has by itself; name it: outputs(out = "
-                  "attended * gate, output<\"attended\"> = attended, ...)");
+                  "attune: the gradient needs a sum of weights that no output has by itself, or what a row reads from "
+                  "states; name it: outputs(out = attended * gate, output<\"attended\"> = attended, ...)");
     static_assert(Why != not_an_output || possible<Why, Found>,
                   "attune: of(...) names something that is no output of this graph");
     static_assert(
@@ -97,8 +97,11 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
                   "gradients add up");
     static_assert(Why != of_stores || possible<Why, Found>,
                   "attune: a graph that stores has no gradient; a cache is for inference: leave the stores out");
-    static_assert(Why != of_a_recurrence || possible<Why, Found>,
-                  "attune: attune makes no gradient of a recurrence yet");
+    static_assert(
+        Why != of_a_recurrence || possible<Why, Found>,
+        "attune: attune makes gradients of a recurrence whose states one row reads, q * states, and whose step is "
+        "decay * S + t(k) * (values - e * (r * (decay * S))); of earlier(...), several rows that read, and a "
+        "second pair of rows in the step not yet");
     static_assert(
         Why != without_scores || possible<Why, Found>,
         "attune: attune makes no gradients yet that no score has a part in; name a tensor that the scores are "

@@ -1,4 +1,6 @@
 #pragma once
+#include <attune/ir/gradient_domain.hpp>
+#include <attune/ir/gradient_states.hpp>
 #include <attune/ir/gradient_values.hpp>
 
 #include <limits>
@@ -31,27 +33,15 @@ public:
     }
 
 private:
-    static constexpr int max_reaching = 256, max_each = 3;
-
-    /// What is summed over in addition to (b, h, q_idx).
-    struct domain {
-        bool keys{};
-        operation channels{operation::b};  // depth, value_depth or tokens: what d_idx counts; b: nothing
-        node_id width{no_node};            // of tokens: how many channels
-        int each_count{};
-        std::array<node_id, max_each> index{}, extent{};
-        constexpr bool operator==(const domain&) const = default;
-    };
-    struct reaching {
-        node_id node{}, expression{};
-        domain over{};
-    };
+    static constexpr int max_reaching = 256, max_each = cotangent_domain::max_each;
+    using domain = cotangent_domain;
 
     gradient_writer to_;
     const ir_builder& forward_ = to_.forward();
     ir_builder& list_ = to_.list();
     gradient_values values_{to_};  // of the forward pass
-    std::array<reaching, max_reaching> reached_{};
+    gradient_states states_{to_};
+    std::array<reaching_cotangent, max_reaching> reached_{};
     int reached_count_{};
     node_table<optional_node> delta_{};  // of a softmax: sum over the keys of w dw
     node_table<bool> active_{};          // whether a tensor of `wrt` lies under a node
@@ -59,11 +49,6 @@ private:
     std::array<optional_node, max_inputs> deposited_{};  // the sum so far
 
     // --- what is asked
-
-    static constexpr bool is_real_tensor(const input_declaration& d) {
-        return !d.is_scalar && (d.element == element_type::any || d.element == element_type::f32 ||
-                                d.element == element_type::bf16 || d.element == element_type::f16);
-    }
 
     constexpr void choose(std::span<const std::string_view> wrt) {
         for (int i = 0; i < forward_.input_count; ++i) wanted_[i] = wrt.empty() && is_real_tensor(forward_.inputs[i]);
@@ -104,9 +89,13 @@ private:
             if (!asked) continue;
             const instruction& it = to_.node(forward_.outputs[i].node);
             const kind is = it.kind;
+            some = true;
+            if (is == kind::last_state) {
+                states_.begin(it.arguments[0], forward_.derivative_names_of_outputs[i]);
+                continue;
+            }
             if (is != kind::output && is != kind::row && is != kind::tokens)
                 return to_.fail(gradient_fault::not_a_row_or_output, name);
-            some = true;
             domain rows{};
             if (is == kind::output) rows.channels = operation::value_depth;
             if (is == kind::tokens) {
@@ -138,7 +127,8 @@ private:
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
         // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
-        if (!some && delta_[n]) reach_softmax(n, to_.write().number(0), pairs());
+        if (!some && delta_[n]) reach_softmax(n, to_.write().number(0), domain::pairs());
+        if (to_.node(n).op == operation::recurrence && states_.has_last_alone()) reach_states(n, no_node, no_node);
     }
 
     constexpr void differentiate(node_id n, node_id e, const domain& over) {
@@ -177,8 +167,17 @@ private:
         if (it.op == operation::weighted_sum) return reach_weighted_sum(n, e);
         if (it.op == operation::row_sum) return reach_summed_weights(n, of_row(e, over));
         if (it.op == operation::log_sum_exp) return reach_log_sum(n, of_row(e, over));
+        if (it.op == operation::read_states) return reach_states(recurrence_under(list_.instructions(), n), n, e);
         if (it.op == operation::mask && values_.is_read_by_functions(n)) e = where_seen(it, e);
         reach(it.arguments[0], e, over);  // mask, as_row, as_output: passed on
+    }
+
+    constexpr void reach_states(node_id recurrence, node_id reader, node_id e) {
+        states_.flow_back(recurrence, reader, e, [&](node_id part, node_id cotangent, operation channels, bool states) {
+            domain over{};
+            over.channels = channels, over.states = states;
+            reach(part, cotangent, over);
+        });
     }
 
     constexpr void reach_branches(const instruction& where, node_id e, const domain& over) {
@@ -211,13 +210,7 @@ private:
 
     constexpr void reach_summed_weights(node_id n, node_id row) {
         add_delta(to_.node(n).arguments[0], row, n);
-        reach(to_.node(n).arguments[0], row, pairs());
-    }
-
-    static constexpr domain pairs(operation channels = operation::b) {
-        domain all{};
-        all.keys = true, all.channels = channels;
-        return all;
+        reach(to_.node(n).arguments[0], row, domain::pairs());
     }
 
     /// A row that was met by an output is reached by the sum over the channels.
@@ -281,12 +274,12 @@ private:
         const node_id weights = it.arguments[0], values = it.arguments[1];
         auto w = to_.write();
         if (active_[values])
-            reach_tensor(values, w.multiply(values_.value(weights), e), pairs(operation::value_depth),
+            reach_tensor(values, w.multiply(values_.value(weights), e), domain::pairs(operation::value_depth),
                          operation::kv_idx);
         if (!active_[weights]) return;
         add_delta(weights, e, n);
         const node_id of_value = values_.element(values, operation::kv_idx);
-        reach(weights, to_.over_channels(w.multiply(e, of_value)), pairs());
+        reach(weights, to_.over_channels(w.multiply(e, of_value)), domain::pairs());
     }
 
     /// The sum over the keys of w dw, which a softmax's derivative subtracts from every pair of a row. Everything made
@@ -319,7 +312,7 @@ private:
                 return;
             }
         const node_id lse = values_.saved(n);
-        reach(it.arguments[0], w.multiply(values_.weights_by(it.arguments[0], lse), e), pairs());
+        reach(it.arguments[0], w.multiply(values_.weights_by(it.arguments[0], lse), e), domain::pairs());
         if (it.argument_count > 1 && active_[it.arguments[1]])
             reach(it.arguments[1], w.multiply(values_.weights_by(it.arguments[1], lse), e), domain{});
     }
@@ -334,7 +327,9 @@ private:
                        .argument_count = load.argument_count,
                        .arguments = load.arguments,
                        .input = input,
-                       .integer = over.keys ? 1 : 0};
+                       .integer = over.keys     ? 1
+                                  : over.states ? 2
+                                                : 0};
         const bool tokens = over.channels == operation::tokens;
         int merged = -1;  // of `each`: counts the channels of all heads, of which each head adds its own
         for (int i = 0; tokens && i < over.each_count; ++i)
@@ -347,10 +342,13 @@ private:
             const node_id index = to_.bound(merged < 0 ? to_.channel() : to_.token_channel());
             gradient_writer::replacement with;
             with.put(to_.terminal(operation::d_idx), index);
+            const node_id of_value = to_.bound(to_.value_channel());
+            if (over.states) with.put(to_.terminal(operation::value_idx), of_value);
             if (merged >= 0) to_.split_heads(over.index[merged], with, to_.bound(to_.channel()));
             e = to_.replaced(e, with);
             for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = to_.replaced(to.arguments[a], with);
             if (merged >= 0) e = each(to_.bound(to_.channel()), to_.terminal(operation::value_depth), e);
+            if (over.states) e = each(of_value, to_.terminal(operation::value_depth), e);
             e = each(index, tokens ? over.width : to_.terminal(over.channels), e);
         }
         for (int i = over.each_count; i-- > 0;)
@@ -382,6 +380,7 @@ private:
         for (node_id n{}; n < list_.node_count; ++n) {
             if (!needed[n]) continue;
             instruction it = list_.nodes[n];
+            if (it.op == operation::read_states) to_.fail(gradient_fault::value_not_named, "row * states");
             for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = now[it.arguments[a]];
             if (it.op == operation::bound) it.integer = made.add_index(list_.indices[it.integer]);
             if (it.input >= 0) it.input = made.add_input(list_.inputs[it.input]);
@@ -390,7 +389,8 @@ private:
         for (int i = 0; i < forward_.input_count; ++i)
             if (deposited_[i]) made.add_output(forward_.derivative_names_of_inputs[i], now[*deposited_[i]]);
         if (made.output_count == 0) to_.fail(gradient_fault::nothing_depends, "any of its tensors");
-        if (!made.too_long && !has_scores(made)) to_.fail(gradient_fault::without_scores);
+        if (!made.too_long && !has_scores(made) && !has_recurrences(made.instructions()))
+            to_.fail(gradient_fault::without_scores);
         return to_.failed() ? to_.failure() : made;
     }
 };

@@ -66,6 +66,11 @@ public:
         if (!known[n]) known[n] = find_value(n, of_values);
         return *known[n];
     }
+    constexpr bool is_named(node_id n) const {
+        for (int i = 0; i < forward_.output_count; ++i)
+            if (forward_.outputs[i].node == n) return true;
+        return false;
+    }
     constexpr node_id saved(node_id n) {
         for (int i = 0; i < forward_.output_count; ++i)
             if (forward_.outputs[i].node == n) return to_.load_rows(forward_.outputs[i].name, to_.node(n).kind);
@@ -192,6 +197,7 @@ private:
         if (it.op == operation::softmax) return weights_by(it.arguments[0], lse_of(it));
         if (it.op == operation::unnormalized) return it.arguments[0];
         if (it.op == operation::as_row || it.op == operation::as_output) return value(it.arguments[0]);
+        if (it.op == operation::read_states) return is_named(n) ? saved(n) : n;  // refused where it is needed
         if (family_of(it.op) == family::attention && (it.kind == kind::row || it.kind == kind::output)) return saved(n);
         const bool made_again = it.kind == kind::weights || it.kind == kind::row || it.kind == kind::output ||
                                 it.kind == kind::condition || reads_output_[n] ||

@@ -23,6 +23,7 @@ public:
     constexpr const ir_builder& forward() const { return forward_; }
     constexpr ir_builder& list() { return list_; }
     constexpr std::string_view channel() const { return channel_; }
+    constexpr std::string_view value_channel() const { return value_channel_; }
     constexpr std::string_view token_channel() const { return token_channel_; }
 
     constexpr real_writer write() { return {list_}; }
@@ -39,7 +40,7 @@ public:
 
     static constexpr bool is_whole(const instruction& it) {  // made in full before its elements are read
         return it.kind == kind::tensor || it.kind == kind::transposed || it.kind == kind::tokens ||
-               it.kind == kind::precomputed;
+               it.kind == kind::precomputed || it.kind == kind::states;
     }
 
     // --- terms
@@ -74,6 +75,26 @@ public:
             d.element = element_type::any, d.rank = 4, d.axes[3] = {axis_kind::value_depth, "value_depth"};
         return load(list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)}),
                     operation::q_idx, is == kind::output);
+    }
+
+    /// The states (b, h, d_idx, value_idx), of heads or of key heads, that the caller passes.
+    constexpr node_id load_states(std::string_view name, bool of_key_heads) {
+        const axis_declaration heads = of_key_heads ? axis_declaration{axis_kind::key_head, "key_head"}
+                                                    : axis_declaration{axis_kind::head, "head"};
+        const input_declaration d{name,
+                                  element_type::f32,
+                                  false,
+                                  4,
+                                  {{{axis_kind::batch, "batch"},
+                                    heads,
+                                    {axis_kind::depth, "depth"},
+                                    {axis_kind::value_depth, "value_depth"}}}};
+        const node_id tensor = list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)});
+        return list_.add({.op = operation::load,
+                          .kind = kind::real,
+                          .argument_count = 5,
+                          .arguments = {tensor, terminal(operation::b), terminal(operation::h),
+                                        terminal(operation::d_idx), terminal(operation::value_idx)}});
     }
 
     /// Tokens (b, q_idx, d_idx), as wide as the forward pass's, that the caller passes.

@@ -168,13 +168,21 @@ enum class operation : std::uint8_t {
     each,     ///< a bound index, its extent, real -> real at each value of the index; only below a deposit
     deposit,  ///< the transpose of load. Arguments: a real, then one integer an axis of input number `input`. The
               ///< gradient's element at these indices is the sum of the real over every (b, h, q_idx), every index of
-              ///< an `each` above it and, if `integer` is 1, every kv_idx; masked pairs add nothing
+              ///< an `each` above it and, if `integer` is 1, every kv_idx; masked pairs add nothing. If it is 2, of
+              ///< no q_idx but 0: of a state before the first token
     // recurrences: recurrence.hpp
     value_idx,    ///< the value channel of a state's element; d_idx is the channel of the keys
     recurrence,   ///< reals and values of a step, in the order of recurrence_arguments -> states
     read_states,  ///< a row, real over (b, h, q_idx, d_idx), and states -> output: the row times each token's state
     earlier,      ///< states -> states: those before each token
     last,         ///< states -> last_state
+    // their gradients: made by differentiate.hpp, not written by hand
+    state_cotangents,  ///< states of a recurrence, the cotangent of the last one (real over (b, h, d_idx, value_idx))[,
+                       ///< a
+                       ///< row that reads them, the cotangent of what it reads (real over (b, h, q_idx, d_idx))] ->
+                       ///< states: the cotangents of each
+    part_cotangent,  ///< these, then the channel and, of an initial state, the value channel -> real: the cotangent of
+                     ///< a part of the step, number `integer` of recurrence_arguments, or of the row that reads
     // The pointwise operations above also multiply and divide weights by reals of (b, h, q_idx, kv_idx), and take rows
     // and outputs as numbers: `kind` says which.
 };

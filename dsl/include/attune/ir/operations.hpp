@@ -177,11 +177,15 @@ inline constexpr operation_row rows_of_all[] = {
     // recurrences
     {value_idx, recurrent, "value_idx", 99, 0, 0, {}, integer, all, value, cheap, regular, open, flat},
     {recurrence, recurrent, "recurrence", 0, 6, 8, {real | output},
-     states, nothing, none, costly, regular, open, not_yet},
+     states, nothing, none, costly, regular, open, stage},
     {read_states, recurrent, " * ", 13, 2, 2, {real, states},
-     output, nothing, rows | channel | data, costly, regular, open, not_yet},
+     output, nothing, rows | channel | data, costly, regular, open, stage},
     {earlier, recurrent, "earlier", 0, 1, 1, {states}, states, nothing, none, cheap, regular, open, not_yet},
-    {last, recurrent, "last", 0, 1, 1, {states}, last_state, nothing, none, cheap, regular, open, not_yet},
+    {last, recurrent, "last", 0, 1, 1, {states}, last_state, nothing, none, cheap, regular, open, stage},
+    {state_cotangents, recurrent, "state_cotangents", 0, 2, 4, {states, real},
+     states, nothing, none, costly, regular, open, not_yet},
+    {part_cotangent, recurrent, "part_cotangent", 0, 1, 3, {states, integer},
+     real, elements, rows | data, costly, regular, open, not_yet},
 };
 // clang-format on
 }  // namespace operation_table

@@ -169,7 +169,11 @@ struct describer {
             to.put(text);
             if (i.op == operation::extent) to.put('<'), to.put_integer(i.integer), to.put('>');
             if (i.op == operation::deposit)
-                to.put('<'), given(list.inputs[i.input]), to.put(i.integer == 1 ? ", pairs>" : ", rows>");
+                to.put('<'), given(list.inputs[i.input]),
+                    to.put(i.integer == 1   ? ", pairs>"
+                           : i.integer == 2 ? ", states>"
+                                            : ", rows>");
+            if (i.op == operation::part_cotangent) to.put('<'), to.put_integer(i.integer), to.put('>');
             return arguments(i, 0, implied);
         }
         const bool parentheses = precedence < outer;

@@ -35,6 +35,30 @@ constexpr recurrence_arguments arguments_of(const instruction& it) {
     return {a[0], a[1], a[2], a[3], a[4], a[5], pair ? a[6] : no_node, pair ? a[7] : no_node};
 }
 
+/// The parts of a step whose cotangents there are, by their places among recurrence_arguments; and the row that reads.
+enum class step_part : std::uint8_t { initial, decay, key, value, erase, read, row_that_reads = 8 };
+
+/// The arguments of operation::state_cotangents, in this order; the last two may be left out.
+struct cotangent_arguments {
+    node_id recurrence{no_node}, last{no_node};
+    node_id row{no_node};        ///< real over (b, h, q_idx, d_idx), or -1
+    node_id cotangent{no_node};  ///< the same, d_idx being the value channel, or -1
+    constexpr bool has_row() const { return row >= 0; }
+};
+constexpr cotangent_arguments cotangents_of(const instruction& it) {
+    const auto& a = it.arguments;
+    const bool row = it.argument_count == 4;
+    return {a[0], a[1], row ? a[2] : no_node, row ? a[3] : no_node};
+}
+/// The cotangents of a graph that is the gradient of a recurrence; -1 in any other.
+constexpr node_id state_cotangents_of(node_list nodes) {
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+        if (nodes[n].op == operation::state_cotangents) return node_at(n);
+    return no_node;
+}
+
+constexpr bool is_gradient_of_recurrence(node_list nodes) { return state_cotangents_of(nodes) >= 0; }
+
 /// The recurrence whose states a node reads, names or moves.
 constexpr node_id recurrence_under(node_list nodes, node_id states) {
     while (nodes[states].op != operation::recurrence) {
