@@ -1,6 +1,6 @@
 // What a call tells a kernel of decode, and on how many threads that runs: by the keys in use, not by the slots.
 #include "by_hand.hpp"
-#include "call/choose/call_threads.hpp"
+#include "execution/call_threads.hpp"
 #include "execution/pool.hpp"
 
 #include <attune/runtime/explain.hpp>

@@ -47,22 +47,22 @@ private:
         const auto extent = as_const_int(simplify(f_.evaluate(it.arguments[1], here).value));
         if (!extent || *extent <= 0 || *extent % lanes_ != 0) return {};
         // Algorithm
-        const RDom steps(0, static_cast<int>(*extent) / lanes_, "steps_" + std::to_string(n));
+        const RDom steps(0, static_cast<int>(*extent) / lanes_, "steps");
         const Var lane("lane");
         place within = here;
         within.indices[static_cast<int>(f_.node(it.arguments[0]).integer)] = steps.x * lanes_ + lane;
         const quantity x = f_.evaluate(it.arguments[2], within);
-        Func part("largest_by_lanes_" + std::to_string(n));
+        Func largest_lanes("largest_lanes");
         const Expr none = cast<std::uint32_t>(0), order = in_order(x.value);
-        part(lane, f_.q, f_.h, f_.b) = none;
-        part(lane, f_.q, f_.h, f_.b) =
-            max(part(lane, f_.q, f_.h, f_.b), x.masked.defined() ? select(x.masked, none, order) : order);
+        largest_lanes(lane, f_.q, f_.h, f_.b) = none;
+        largest_lanes(lane, f_.q, f_.h, f_.b) =
+            max(largest_lanes(lane, f_.q, f_.h, f_.b), x.masked.defined() ? select(x.masked, none, order) : order);
         std::vector<Expr> each;
-        for (int i = 0; i < lanes_; ++i) each.emplace_back(part(i, f_.q, f_.h, f_.b));
+        for (int i = 0; i < lanes_; ++i) each.emplace_back(largest_lanes(i, f_.q, f_.h, f_.b));
         for (; each.size() > 1; each.resize((each.size() + 1) / 2))
             for (std::size_t i = 0, half = (each.size() + 1) / 2; i + half < each.size(); ++i)
                 each[i] = max(each[i], each[i + half]);
-        by_lanes.push_back({part, lane, steps.x});
+        by_lanes.push_back({largest_lanes, lane, steps.x});
         return {select(each[0] == none, 0.0f, from_order(each[0])), each[0] == none};
     }
 

@@ -1,7 +1,7 @@
 #pragma once
-#include "call/choose/call_threads.hpp"
 #include "call/indices/indices.hpp"
 #include "call/shape/shape.hpp"
+#include "execution/call_threads.hpp"
 #include "execution/threads.hpp"
 #include "execution/workspace.hpp"
 

@@ -1,4 +1,4 @@
-#include "call/choose/call_threads.hpp"
+#include "execution/call_threads.hpp"
 
 #include "execution/pool.hpp"
 
