@@ -62,9 +62,9 @@ def build_programs():
     text = (FOLDER / "source/common/build-info.cpp.in").read_text()
     (FOLDER / "build-info.cpp").write_text(re.sub("@[A-Z_]+@", "pinned", text.replace("@LLAMA_BUILD_NUMBER@", "0")))
     # What is unresolved fetches models from the network (-hf), which is not asked for here.
-    common = [f"common/{each}.cpp" for each in ("common", "log", "fit")]
+    common = [f"common/{each}.cpp" for each in ("common", "log", "fit", "arg", "json")]
     compile_program("llama-bench", ["tools/llama-bench/llama-bench.cpp", "tools/llama-bench/main.cpp", *common, FOLDER / "build-info.cpp"], ["llama", "ggml", "ggml-base"],
-                    "-Wl,--unresolved-symbols=ignore-in-object-files")
+                    "-fno-pie", "-no-pie", "-Wl,--unresolved-symbols=ignore-in-object-files")
 
 
 if __name__ == "__main__":
