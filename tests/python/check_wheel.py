@@ -42,7 +42,7 @@ def made(options):
     expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "transformers.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
+        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "transformers.hpp", "vllm.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
             expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
         for licence in ("LICENSE", "NOTICES.md"):
             expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")
@@ -51,6 +51,12 @@ def made(options):
             expect(f"| {project}" in notices, f"expected {project} among the notices of {wheel.name}")
         said = opened.read(next(name for name in names if name.endswith("/METADATA"))).decode()
         expect("Requires-Dist: halide==21.0.0" in said, f"expected the wheel to bring Halide, got\n{said}")
+        points = opened.read(next(name for name in names if name.endswith("/entry_points.txt"))).decode()
+        expect("[vllm.general_plugins]\nattune = attune.vllm:register" in points.replace("=", " = ").replace("  ", " "), f"expected the entry point that vLLM looks for, got\n{points}")
+        oldest = tuple(map(int, re.search(r"^Requires-Python: >=(\d+)[.](\d+)$", said, re.M).groups()))
+        for name in names:  # which a newer Python would not notice
+            if name.endswith(".py"):
+                ast.parse(opened.read(name), name, feature_version=oldest)
     return wheel
 
 
@@ -73,6 +79,18 @@ def installed(options, wheel):
     python = folder / "bin/python3"
     run(options.builder, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps", wheel)
     return python
+
+
+def other_pythons(options, wheel):
+    """The wheel serves every CPython from the oldest that it names: it is loaded by those that are here beside --python."""
+    for minor in range(10, 15):
+        found = shutil.which(f"python3.{minor}")
+        if found is None or subprocess.run([found, "-c", "import venv"], capture_output=True).returncode:
+            continue
+        folder = options.work / f"python3.{minor}"
+        run(found, "-m", "venv", "--without-pip", folder)
+        run(options.builder, "-m", "pip", "--python", folder / "bin/python3", "install", "--quiet", "--no-index", "--no-deps", wheel)
+        print(f"  Python 3.{minor}:", run(folder / "bin/python3", "-I", "-c", "import attune; print(*attune.common, attune.common.plain_attention.kernels()[0]['target'])", cwd=options.work).strip())
 
 
 def lend(options, python):
@@ -119,7 +137,9 @@ def main():
         return 77
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
-    python = installed(options, repaired(options, made(options)))
+    wheel = repaired(options, made(options))
+    other_pythons(options, wheel)
+    python = installed(options, wheel)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ATTUNE_", "CMAKE_"))}
     in_environment = {**clean, "VIRTUAL_ENV": str(python.parents[1]), "CXX": options.compiler, "ATTUNE_PYTHON_CACHE": str(options.work / "cache"),
                       "PATH": os.pathsep.join([str(python.parent), str(options.cmake.parent), str(options.make_program.parent), clean["PATH"]])}

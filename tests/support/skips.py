@@ -33,5 +33,6 @@ ALLOWED = {
     "ggml.backend_ops": "llama.cpp takes long to build; ./tests/run full:ggml does",
     "ggml.masks": "as ggml.backend_ops",
     "ggml.models": "as ggml.backend_ops",
+    "install.vcpkg": "vcpkg is no package of the registries that set-up uses; ATTUNE_VCPKG names a clone of it",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
