@@ -51,6 +51,18 @@ inline constexpr auto variant = gradient(q_row * usual * 2.0);
 inline constexpr auto text = ir_of<variant>.text;
 }  // namespace my
 
+// --- gradient_of_two_recurrences
+// rejects: attune makes gradients of a recurrence whose states one row reads
+namespace my {
+#ifdef REJECT
+inline constexpr auto ended = recurrence([](auto S) { return S + t(k_row) * values_of_token; });
+#else
+inline constexpr auto ended = usual;
+#endif
+inline constexpr auto variant = gradient(outputs(out = q_row * usual, output<"ended"> = last(ended)), of(out, output<"ended">));
+inline constexpr auto text = ir_of<variant>.text;
+}  // namespace my
+
 // --- gradient_of_a_gate
 // rejects: or what a row reads from states; name it
 namespace my {

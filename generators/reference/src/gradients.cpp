@@ -19,10 +19,13 @@ gradient_writer::gradient_writer(const graph_ir& graph, const output_declaration
     to_.values.assign(static_cast<std::size_t>(size), 0.0);
 }
 
-void gradient_writer::add(evaluation& e, node_id node) {
+void gradient_writer::add(evaluation& e, node_id node, bool to_first_states) {
     const instruction& it = at(node);
-    if (it.op == operation::deposit) return add_value(e, it, it.arguments[0]);
-    add(e, it.arguments[0]), add(e, it.arguments[1]);
+    if (it.op != operation::deposit) {
+        for (const int part : {0, 1}) add(e, it.arguments[part], to_first_states);
+    } else if (!to_first_states || it.integer == 2) {
+        add_value(e, it, it.arguments[0]);
+    }
 }
 
 void gradient_writer::add_value(evaluation& e, const instruction& deposit, node_id value) {

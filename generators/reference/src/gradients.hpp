@@ -11,12 +11,14 @@ public:
     gradient_writer(const graph_ir& graph, const output_declaration& declared, const evaluation& e);
 
     /// Adds what the row at hand does.
-    void add(evaluation& e) { add(e, node_); }
+    void add(evaluation& e) { add(e, node_, false); }
+    /// The same where there is no row: what reaches first states alone.
+    void add_to_first_states(evaluation& e) { add(e, node_, true); }
     array take() { return std::move(to_); }
 
 private:
     const instruction& at(node_id n) const { return graph_.nodes[n]; }
-    void add(evaluation& e, node_id node);
+    void add(evaluation& e, node_id node, bool to_first_states);
     void add_value(evaluation& e, const instruction& deposit, node_id value);
 
     const graph_ir& graph_;

@@ -178,6 +178,9 @@ results evaluate(const graph_ir& graph, std::span<const argument> given, const o
                 for (gradient_writer& w : gradients) w.add(e);
                 for (output_writer& w : by_column) w.write(e, b, h, q, q);
             }
+            if (all.empty()) e.go_to(b, h, 0);
+            for (gradient_writer& w : gradients)
+                if (all.empty()) w.add_to_first_states(e);
         }
     auto row = by_row.begin(), column = by_column.begin();
     for (gradient_writer& w : gradients) r.outputs.push_back(w.take());

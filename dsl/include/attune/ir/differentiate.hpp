@@ -128,7 +128,7 @@ private:
             if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
         // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
         if (!some && delta_[n]) reach_softmax(n, to_.write().number(0), domain::pairs());
-        if (to_.node(n).op == operation::recurrence && states_.has_last_alone()) reach_states(n, no_node, no_node);
+        if (to_.node(n).op == operation::recurrence && states_.has_last_alone(n)) reach_states(n, no_node, no_node);
     }
 
     constexpr void differentiate(node_id n, node_id e, const domain& over) {

@@ -13,8 +13,10 @@ class gradient_states {
 public:
     constexpr explicit gradient_states(gradient_writer& to) : to_(to) {}
 
-    /// The last states of a recurrence have a cotangent of this name.
+    /// The last states of a recurrence have a cotangent of this name; of one alone, once.
     constexpr void begin(node_id recurrence, std::string_view name) {
+        if (last_ >= 0) return to_.fail(gradient_fault::of_a_recurrence);
+        ended_ = recurrence;
         const ir_builder& list = to_.forward();
         const graph_ir graph{.nodes = list.instructions(),
                              .inputs = std::span(list.inputs.data(), static_cast<std::size_t>(list.input_count)),
@@ -23,14 +25,15 @@ public:
         last_ = to_.load_states(name, has_states_of_key_heads(graph, recurrence));
     }
     /// Whether nothing but the last states' cotangent reaches a recurrence.
-    constexpr bool has_last_alone() const { return last_ >= 0 && !made_; }
+    constexpr bool has_last_alone(node_id recurrence) const { return ended_ == recurrence && !made_; }
 
     /// `reach` is told each part of the step and its cotangent: over the channels of keys or of values, or a number of
     /// the token; and whether that is of an initial state. `reader`: read_states, or -1.
     template <class Reach> constexpr void flow_back(node_id recurrence, node_id reader, node_id e, const Reach& reach) {
         const recurrence_arguments of = arguments_of(to_.node(recurrence));
         const bool earlier = reader >= 0 && to_.node(to_.node(reader).arguments[1]).op == operation::earlier;
-        if (made_ || earlier || of.has_second_pair()) return to_.fail(gradient_fault::of_a_recurrence);
+        const bool of_another = last_ >= 0 && ended_ != recurrence;
+        if (made_ || earlier || of_another || of.has_second_pair()) return to_.fail(gradient_fault::of_a_recurrence);
         made_ = true;
         instruction all{.op = operation::state_cotangents,
                         .kind = kind::states,
@@ -54,7 +57,7 @@ public:
 
 private:
     gradient_writer& to_;
-    node_id last_{no_node};
+    node_id ended_{no_node}, last_{no_node};  ///< the recurrence whose last states have a cotangent, and that
     bool made_{};
 
     constexpr node_id part_of(node_id cotangents, step_part which, operation channels) {
