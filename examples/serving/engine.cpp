@@ -76,6 +76,12 @@ void engine::append(sequence& s, std::span<const float> logits) {
 }
 
 /// The user's words, once the sequence has rested.
+void engine::add(std::unique_ptr<request> what) {
+    for (const turn& each : what->turns)
+        if (each.answer == 0) throw std::invalid_argument("expected an answer of one token or more, got none");
+    waiting_.push_back(std::move(what));
+}
+
 void engine::begin_turn(sequence& s) {
     const turn& next = s.of->turns[s.turn++];
     s.of->tokens.insert(s.of->tokens.end(), next.words.begin(), next.words.end());
@@ -146,6 +152,7 @@ void engine::retire() {
             if (--slot->rest == 0) begin_turn(*slot);
         } else if (slot->turn < slot->of->turns.size()) {
             slot->rest = slot->of->turns[slot->turn].rest;
+            if (slot->rest == 0) begin_turn(*slot);
         } else {
             for (const int page : slot->pages) {
                 if (--users_[static_cast<std::size_t>(page)] > 0) continue;

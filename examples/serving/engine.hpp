@@ -11,7 +11,7 @@
 
 namespace serving {
 
-/// What a user says, some steps after the last answer, and how many tokens the model answers.
+/// What a user says, some steps after the last answer, and how many tokens the model answers: one at least.
 struct turn {
     std::vector<int> words;
     std::size_t rest, answer;
@@ -40,7 +40,7 @@ public:
 
     engine(const decoder& model, int pages, int sequences);
 
-    void add(std::unique_ptr<request> what) { waiting_.push_back(std::move(what)); }
+    void add(std::unique_ptr<request> what);
     bool step();  ///< a token for each sequence; whether there is more to do
     const std::vector<std::unique_ptr<request>>& done() const { return done_; }
     const numbers& so_far() const { return numbers_; }

@@ -117,10 +117,11 @@ class Implementation(AttentionImpl[Metadata]):
         kinds = {"capped": logits_soft_cap or None, "alibi": alibi_slopes, "with_sinks": sinks}
         asked = [kind for kind, value in kinds.items() if value is not None]
         self._kind = asked[0] if asked else "attention"
+        own = sorted(name for name, value in others.items() if value is not None and value is not False)
         for holds, wanted, got in ((attn_type == AttentionType.DECODER, "a decoder's attention over its own cache", f"attention of type {getattr(attn_type, 'value', attn_type)}"),
                                    (kv_cache_dtype in _CACHES, f"a cache of {', '.join(_CACHES)}", f"one of {kv_cache_dtype}"),
                                    (len(asked) < 2, "a cap, ALiBi or sinks in a layer", " and ".join(asked)),
-                                   (not any(value is not None for value in others.values()), "a layer without arguments of its own model", ", ".join(sorted(others)))):
+                                   (not own, "a layer without arguments of its own model", ", ".join(own)))):
             if not holds:
                 raise NotImplementedError(f"attune: expected {wanted}, got {got}; try VLLM_PLUGINS without attune")
         if self._kind == "capped":

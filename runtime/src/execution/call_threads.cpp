@@ -19,7 +19,7 @@ int shared_by(std::int64_t work, std::int64_t of_thread, int threads) {
     return static_cast<int>(std::clamp<std::int64_t>(work / of_thread, 1, threads));
 }
 
-/// When the last call ended that this file was asked about, of any thread.
+/// When the last call ended, of any thread, that is shared only where it follows another one.
 constinit std::atomic<clock::rep> last_end{std::numeric_limits<clock::rep>::min() / 2};
 
 }  // namespace

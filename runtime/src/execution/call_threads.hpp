@@ -2,15 +2,15 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-/// On how many threads a call of decode runs.
+/// On how many threads a call of decode or of a recurrence runs.
 namespace attune::detail {
 
 /// Of at most `threads`, for so many multiply-adds and elements read, where the others sleep. A thread that sleeps
 /// takes longer to wake than a short call takes.
 int threads_worth(std::int64_t work, int threads);
 
-/// The same for a call that begins now and ends with this object. Where it follows another one at once, attune's
-/// threads are still awake (pool.hpp), and a call is worth sharing with them sooner.
+/// The same for a call that begins now and ends with this object. Where it follows another short one at once, it is
+/// shared sooner: attune's threads are still awake (pool.hpp), or are woken for those that follow.
 class call_threads {
 public:
     /// `are_attunes`: the threads; not an application's, of which nothing is known.

@@ -279,6 +279,8 @@ void invoke(int (*entry)(void**), void** arguments, int threads, task_options ho
     throw_unless_done(call, code);
 }
 
+bool has_own_threads(const task_options& how) { return pool_of_application(how) == nullptr; }
+
 void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how) {
     install_hooks();
     const parallel_for* const application = pool_of_application(how);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <attune/runtime/detail/kernel_table.hpp>
 #include <attune/runtime/options.hpp>
 
 #pragma GCC visibility push(hidden)
@@ -31,6 +32,9 @@ bool is_deterministic(const options& how);
 
 /// Whether the options or ATTUNE_CHECKED ask for a look at every index that is read from a tensor. Throws as above.
 bool is_checked(const options& how);
+
+/// Whether loops run on attune's own threads, not on an application's, of a call or of all (attune::set_parallel_for).
+bool has_own_threads(const task_options& how);
 
 /// The CPU that this thread runs on; -1 if unknown.
 int current_cpu();

@@ -293,7 +293,7 @@ void bound_call::run(run_arguments with, int threads) const {
     lend(own, with);
     store(with.argv, threads);  // once there is memory for what follows
     if (is_device(chosen().target)) return run_on_device(own, threads);
-    const call_threads worth(work(with.given), threads, !tasks().pool);
+    const call_threads worth(work(with.given), threads, has_own_threads(tasks()));
     table_.invoke(chosen().call, own.argv.data(), worth.count(), tasks(), nullptr);
 }
 

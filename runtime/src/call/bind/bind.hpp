@@ -44,9 +44,8 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
-    int threads_in_use() const {
-        return threads_worth(work(given_), threads_);
-    }                                    ///< of them, by the keys in use, where the others sleep
+    /// Of them, by the keys in use, where the others sleep.
+    int threads_in_use() const { return threads_worth(work(given_), threads_); }
     int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked

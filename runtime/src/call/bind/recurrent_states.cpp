@@ -55,7 +55,7 @@ void bound_call::run_recurrence(run_arguments with, int threads) const {
     call.depth = chosen().depth, call.value_depth = chosen().value_depth;
     if (call.tokens == 0 && call.before.data && call.before == call.after) return;  // a slot of a pool that rests
     void* arguments[] = {nullptr, &call};
-    const call_threads worth(work(with.given), threads, !tasks().pool);
+    const call_threads worth(work(with.given), threads, has_own_threads(tasks()));
     table_.invoke(table_.recurrence, arguments, worth.count(), tasks(), nullptr);
 }
 
