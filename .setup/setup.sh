@@ -261,6 +261,12 @@ mpi_for_tests() {
     for_tests MPI libopenmpi-dev openmpi-bin
 }
 
+# The products of examples/language_model.
+onednn_for_tests() {
+    [ -n "$(find /usr/include /usr/local/include -path '*oneapi/dnnl/dnnl.hpp' 2>/dev/null)" ] && return 0
+    for_tests "a language model" libdnnl-dev
+}
+
 # Another MPI, for ./tests/run full:mpi; what is called mpirun stays the first one.
 mpich_for_tests() {
     have mpicxx.mpich && have mpiexec.mpich && return 0
@@ -356,6 +362,7 @@ setup_for_tests() {
     opencl_for_tests
     vulkan_for_tests
     mpi_for_tests
+    onednn_for_tests
     format_for_tests
     wheel_for_tests
     ! in_ci || rest_for_tests

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./tests/run: the parts of what takes long, each by itself. build/default is built by then; what follows the slice goes to ctest, or to what is named here.
 
-slices="long levels differences formulas mutants sanitizers soak fuzzers odr mpi torch jax tvm_ffi vllm ggml"  # the last five: tests/run itself, before it builds everything
+slices="long levels differences formulas mutants sanitizers soak fuzzers odr mpi torch jax tvm_ffi vllm ggml language_model"  # the last six: tests/run itself, before it builds everything
 
 # The tests with the label `full`, what needs clang++, which set-up does not install, and how long kernels take to be lowered.
 slice_long() {

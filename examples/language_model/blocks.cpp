@@ -14,8 +14,8 @@ using bytes = const std::uint8_t*;
 float f32_of_half(std::uint16_t half) {
     const std::uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
     if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    const float magnitude = rest < 0x400 ? static_cast<float>(rest) * 0x1p-24f
-                                         : std::bit_cast<float>((rest << 13) + (112u << 23));
+    const float magnitude =
+        rest < 0x400 ? static_cast<float>(rest) * 0x1p-24f : std::bit_cast<float>((rest << 13) + (112u << 23));
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
 }
 std::uint16_t word(bytes at) { return static_cast<std::uint16_t>(at[0] | at[1] << 8); }
@@ -41,7 +41,8 @@ void q5_0(bytes at, float* to) {
     const std::uint32_t fifth = word(at + 2) | static_cast<std::uint32_t>(word(at + 4)) << 16;
     for (int i = 0; i < 16; ++i) {
         to[i] = half(at) * static_cast<float>(static_cast<int>((at[6 + i] & 15u) | (fifth >> i & 1) << 4) - 16);
-        to[i + 16] = half(at) * static_cast<float>(static_cast<int>((at[6 + i] >> 4) | (fifth >> (i + 16) & 1) << 4) - 16);
+        to[i + 16] =
+            half(at) * static_cast<float>(static_cast<int>((at[6 + i] >> 4) | (fifth >> (i + 16) & 1) << 4) - 16);
     }
 }
 void q8_0(bytes at, float* to) {

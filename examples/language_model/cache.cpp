@@ -24,8 +24,8 @@ sizes::sizes(const gguf& file) {
     epsilon = static_cast<float>(file.get<double>(full("attention.layer_norm_rms_epsilon")));
     base = file.get<double>(full("rope.freq_base"), 1e4), local_base = 1e4;
     if (heads % key_heads != 0 || depth % 2 != 0)
-        file.refuse("expected heads that share key heads evenly and an even depth, got " + std::to_string(heads) + ", " +
-                    std::to_string(key_heads) + " and " + std::to_string(depth));
+        file.refuse("expected heads that share key heads evenly and an even depth, got " + std::to_string(heads) +
+                    ", " + std::to_string(key_heads) + " and " + std::to_string(depth));
     if (gemma && std::abs(epsilon - 1e-6f) > 1e-9f)  // that of queries and keys is a part of the formula
         file.refuse("expected a Gemma with an epsilon of 1e-6, got " + std::to_string(epsilon));
 }

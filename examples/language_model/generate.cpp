@@ -23,7 +23,8 @@ spent generate(const model& of, cache& past, std::span<sequence> all, std::size_
         step s{{}, {0}, {}};
         for (std::size_t i = 0; i < all.size(); ++i) {
             if (!all[i].done) {
-                s.tokens.insert(s.tokens.end(), all[i].tokens.begin() + static_cast<std::ptrdiff_t>(stored[i]), all[i].tokens.end());
+                s.tokens.insert(s.tokens.end(), all[i].tokens.begin() + static_cast<std::ptrdiff_t>(stored[i]),
+                                all[i].tokens.end());
                 stored[i] = all[i].tokens.size();
             }
             s.starts.push_back(static_cast<std::int32_t>(s.tokens.size()));

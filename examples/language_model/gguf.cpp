@@ -25,8 +25,8 @@ public:
 
     std::span<const std::byte> take(std::uint64_t bytes, std::string_view what) {
         if (bytes > left_.size())
-            of_.refuse("truncated: expected " + std::to_string(bytes) + " bytes for " + std::string(what) + " at byte " +
-                       std::to_string(at()) + ", got " + std::to_string(left_.size()));
+            of_.refuse("truncated: expected " + std::to_string(bytes) + " bytes for " + std::string(what) +
+                       " at byte " + std::to_string(at()) + ", got " + std::to_string(left_.size()));
         const auto taken = left_.first(bytes);
         left_ = left_.subspan(bytes);
         return taken;
@@ -76,13 +76,19 @@ kind kind_of(cursor& in, std::string_view name) {
 template <class T> std::int64_t integer(cursor& in, std::string_view name) { return in.number<T>(name); }
 
 std::int64_t integer(kind k, cursor& in, std::string_view name) {
-    constexpr std::int64_t (*read[])(cursor&, std::string_view) = {
-        integer<std::uint8_t>,  integer<std::int8_t>,  integer<std::uint16_t>, integer<std::int16_t>,
-        integer<std::uint32_t>, integer<std::int32_t>, nullptr,                integer<std::uint8_t>};
+    constexpr std::int64_t (*read[])(cursor&, std::string_view) = {integer<std::uint8_t>,
+                                                                   integer<std::int8_t>,
+                                                                   integer<std::uint16_t>,
+                                                                   integer<std::int16_t>,
+                                                                   integer<std::uint32_t>,
+                                                                   integer<std::int32_t>,
+                                                                   nullptr,
+                                                                   integer<std::uint8_t>};
     if (k < kind::text) return read[static_cast<std::size_t>(k)](in, name);
     if (k == kind::i64) return in.number<std::int64_t>(name);
     const auto x = in.number<std::uint64_t>(name);
-    if (x > most) in.of().refuse("expected an integer of 63 bits for " + std::string(name) + ", got " + std::to_string(x));
+    if (x > most)
+        in.of().refuse("expected an integer of 63 bits for " + std::string(name) + ", got " + std::to_string(x));
     return static_cast<std::int64_t>(x);
 }
 double real(kind k, cursor& in, std::string_view name) {
@@ -153,10 +159,10 @@ std::vector<float> gguf::tensor::all() const {
 
 gguf::gguf(const std::filesystem::path& path) : name_(path.string()), mapped_(true) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat facts {};
+    struct stat facts{};
     const bool good = file >= 0 && fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0;
-    void* const at = good ? mmap(nullptr, static_cast<std::size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, file, 0)
-                          : MAP_FAILED;
+    void* const at =
+        good ? mmap(nullptr, static_cast<std::size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
     if (file >= 0) close(file);
     if (at == MAP_FAILED) refuse("expected a GGUF file, got nothing that can be read");
     file_ = {static_cast<const std::byte*>(at), static_cast<std::size_t>(facts.st_size)};

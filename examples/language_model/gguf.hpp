@@ -35,8 +35,8 @@ public:
     using value = std::variant<std::int64_t, double, std::string_view, std::vector<std::int64_t>, std::vector<double>,
                                std::vector<std::string_view>>;
 
-    /// Maps a file. Throws std::runtime_error, `<path>: <what is wrong>`, where it is no GGUF, is truncated, or has what
-    /// is unknown here.
+    /// Maps a file. Throws std::runtime_error, `<path>: <what is wrong>`, where it is no GGUF, is truncated, or has
+    /// what is unknown here.
     explicit gguf(const std::filesystem::path& path);
     /// The same of bytes in memory, which must outlive it.
     gguf(std::string name, std::span<const std::byte> bytes);

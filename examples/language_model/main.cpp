@@ -55,13 +55,14 @@ void say_speed(const spent& took, const cache& past, const options& how) {
         return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
     };
     const auto share = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
-    fmt::print(stderr,
-               "prompt: {} tokens, {:.1f} tokens/s, attention {:.1f} %; generation: {} tokens, {:.1f} tokens/s, attention "
-               "{:.1f} %; {} threads, weights {}, cache {} in {:.1f} MB\n",
-               took.prompt_tokens, rate(took.prompt_tokens, took.prompt), share(took.prompt_attention, took.prompt),
-               took.generated_tokens, rate(took.generated_tokens, took.generation),
-               share(took.generation_attention, took.generation), attune::threads(), how.weights, how.kind,
-               static_cast<double>(past.bytes()) / 1e6);
+    fmt::print(
+        stderr,
+        "prompt: {} tokens, {:.1f} tokens/s, attention {:.1f} %; generation: {} tokens, {:.1f} tokens/s, attention "
+        "{:.1f} %; {} threads, weights {}, cache {} in {:.1f} MB\n",
+        took.prompt_tokens, rate(took.prompt_tokens, took.prompt), share(took.prompt_attention, took.prompt),
+        took.generated_tokens, rate(took.generated_tokens, took.generation),
+        share(took.generation_attention, took.generation), attune::threads(), how.weights, how.kind,
+        static_cast<double>(past.bytes()) / 1e6);
 }
 
 void run(const options& how) {
@@ -81,8 +82,9 @@ void run(const options& how) {
     }
     const std::int64_t slots = how.slots > 0 ? how.slots : static_cast<std::int64_t>((longest + 63) / 64 * 64);
     if (slots > of.shape().longest)
-        throw std::invalid_argument(fmt::format("expected at most {} tokens a sequence, which the model was trained on, got {}",
-                                                of.shape().longest, slots));
+        throw std::invalid_argument(
+            fmt::format("expected at most {} tokens a sequence, which the model was trained on, got {}",
+                        of.shape().longest, slots));
     const auto past = make_cache(how.kind, of.shape(), static_cast<std::int64_t>(all.size()), slots);
     if (!how.logits.empty()) return write_logits(of, *past, all, how.logits);
 
@@ -97,7 +99,8 @@ void run(const options& how) {
     nlohmann::json answers;
     for (std::size_t i = 0; i < all.size(); ++i) {
         std::string text;
-        for (std::size_t at = all[i].prompt; at < all[i].tokens.size(); ++at) text += tokens_of.text_of(all[i].tokens[at]);
+        for (std::size_t at = all[i].prompt; at < all[i].tokens.size(); ++at)
+            text += tokens_of.text_of(all[i].tokens[at]);
         if (!streams && !how.json) fmt::print("{}: {}{}\n", i + 1, how.prompts[i], text);
         answers.push_back({{"tokens", all[i].tokens}, {"prompt", all[i].prompt}});
     }
@@ -119,14 +122,22 @@ int main(int argc, char** argv) {
     options how;
     CLI::App app{
         "Says what follows a prompt, by a language model in GGUF: Llama with SmolLM's tokens, or Gemma 3. Takes the "
-        "likeliest token each time.\nATTUNE_THREADS says how many threads attention has, OMP_NUM_THREADS how many the products."};
+        "likeliest token each time.\nATTUNE_THREADS says how many threads attention has, OMP_NUM_THREADS how many the "
+        "products."};
     app.add_option("--prompt", how.prompts, "several are one batch")->required();
     app.add_option("--model", how.file, "a .gguf; without it, the one that ./examples/run language_model fetched");
-    app.add_option("--tokens", how.tokens, "that each prompt is followed by at most")->capture_default_str()->check(CLI::Range(1, 1 << 20));
-    app.add_option("--cache", how.kind, "f32, bf16, i8, or pages, in bf16")->capture_default_str()->check(CLI::IsMember({"f32", "bf16", "i8", "pages"}));
-    app.add_option("--weights", how.weights, "f32 or bf16")->capture_default_str()->check(CLI::IsMember({"f32", "bf16"}));
+    app.add_option("--tokens", how.tokens, "that each prompt is followed by at most")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1 << 20));
+    app.add_option("--cache", how.kind, "f32, bf16, i8, or pages, in bf16")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"f32", "bf16", "i8", "pages"}));
+    app.add_option("--weights", how.weights, "f32 or bf16")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"f32", "bf16"}));
     app.add_option("--slots", how.slots, "of the cache, a sequence; without it, as many as are needed");
-    app.add_option("--logits", how.logits, "write the logits of each token of the prompts there, in f32, and say nothing");
+    app.add_option("--logits", how.logits,
+                   "write the logits of each token of the prompts there, in f32, and say nothing");
     app.add_flag("--json", how.json, "tokens and seconds, as JSON");
     CLI11_PARSE(app, argc, argv);
     try {

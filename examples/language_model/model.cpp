@@ -24,12 +24,13 @@ void add(std::span<const float> from, std::span<float> to) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 
-/// gate * sigmoid(gate) * up, or with GELU by tanh; by exp alone, which compilers have for vectors.
+/// gate * sigmoid(gate) * up, or with GELU by tanh; by exp alone, which compilers have for vectors. An exp that is
+/// infinite would make their quick quotient NaN.
 void activate(bool gelu, std::span<float> gate, std::span<const float> up) {
 #pragma omp parallel for simd schedule(static) if (parallel : gate.size() > 1 << 15)
     for (std::size_t i = 0; i < gate.size(); ++i) {
         const float x = gate[i], bent = gelu ? 1.5957691216f * (x + 0.044715f * x * x * x) : x;
-        gate[i] = x / (1 + std::exp(-bent)) * up[i];
+        gate[i] = x / (1 + std::exp(std::min(-bent, 80.0f))) * up[i];
     }
 }
 
@@ -81,7 +82,9 @@ std::vector<float> model::operator()(const step& s, cache& past, bool of_each_to
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] = scale * embedding_[static_cast<std::size_t>(s.tokens[i / width]) * width + i % width];
 
-    const auto rows_of = [&](const matrix& m) { return std::vector<float>(tokens * static_cast<std::size_t>(m.out())); };
+    const auto rows_of = [&](const matrix& m) {
+        return std::vector<float>(tokens * static_cast<std::size_t>(m.out()));
+    };
     const layer& first = layers_.front();
     projected rows{rows_of(first.q), rows_of(first.k), rows_of(first.v), rows_of(first.q)};
     std::vector<float> gate = rows_of(first.gate), up = rows_of(first.up);

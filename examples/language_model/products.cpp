@@ -69,7 +69,8 @@ void matrix::operator()(std::span<const float> from, std::span<float> to) const 
     memory rounded({{rows, in_}, types::bf16, tags::ab}, cpu());
     reorder(memory({{rows, in_}, types::f32, tags::ab}, cpu(), const_cast<float*>(from.data())), rounded);
     const memory result({{rows, out_}, types::f32, tags::ab}, cpu(), to.data());
-    found->second.execute(stream(), {{DNNL_ARG_SRC, rounded}, {DNNL_ARG_WEIGHTS, packed_->weights}, {DNNL_ARG_DST, result}});
+    found->second.execute(stream(),
+                          {{DNNL_ARG_SRC, rounded}, {DNNL_ARG_WEIGHTS, packed_->weights}, {DNNL_ARG_DST, result}});
     stream().wait();
 }
 

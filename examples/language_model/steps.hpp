@@ -19,8 +19,8 @@ struct llama_layer {
     static constexpr auto visible = causal_bottom_right;
 };
 
-/// Gemma 3: queries and keys are normalised first. A local layer sees `reach` keys before a query's own, with a rotation
-/// of its own; in a global layer `reach` is as long as the cache.
+/// Gemma 3: queries and keys are normalised first. A local layer sees `reach` keys before a query's own, with a
+/// rotation of its own; in a global layer `reach` is as long as the cache.
 inline constexpr auto q_gain = input<"q_gain", f32>(depth);
 inline constexpr auto k_gain = input<"k_gain", f32>(depth);
 inline constexpr auto reach = scalar<"reach", i32>;
@@ -32,10 +32,9 @@ struct gemma_layer {
 
 /// Slots of each sequence side by side, in f32 or bf16.
 template <class Layer>
-inline constexpr auto contiguous =
-    outputs(store(k(b, h, new_kv_idx, d_idx), Layer::key(d_idx)),
-            store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
-            out = softmax(mask(Layer::query * t(k) * rsqrt(depth), Layer::visible)) * v);
+inline constexpr auto contiguous = outputs(store(k(b, h, new_kv_idx, d_idx), Layer::key(d_idx)),
+                                           store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
+                                           out = softmax(mask(Layer::query * t(k) * rsqrt(depth), Layer::visible)) * v);
 inline constexpr auto llama = contiguous<llama_layer>;
 inline constexpr auto gemma = contiguous<gemma_layer>;
 
@@ -71,12 +70,11 @@ template <class Pages, class Place> constexpr auto in_pages(const Pages& pages, 
 }
 inline constexpr auto slots = extent<1>(block_table) * page_tokens;
 template <class Layer>
-inline constexpr auto of_pages =
-    outputs(store(in_pages(k_pages, new_kv_idx), Layer::key(d_idx)),
-            store(in_pages(v_pages, new_kv_idx), v_new(b, h, q_idx, d_idx)),
-            out = softmax(mask(Layer::query * t(keys(in_pages(k_pages, kv_idx), slots)) * rsqrt(depth),
-                               Layer::visible)) *
-                  values(in_pages(v_pages, kv_idx), slots));
+inline constexpr auto of_pages = outputs(
+    store(in_pages(k_pages, new_kv_idx), Layer::key(d_idx)),
+    store(in_pages(v_pages, new_kv_idx), v_new(b, h, q_idx, d_idx)),
+    out = softmax(mask(Layer::query * t(keys(in_pages(k_pages, kv_idx), slots)) * rsqrt(depth), Layer::visible)) *
+          values(in_pages(v_pages, kv_idx), slots));
 inline constexpr auto llama_pages = of_pages<llama_layer>;
 inline constexpr auto gemma_pages = of_pages<gemma_layer>;
 

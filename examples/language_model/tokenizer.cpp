@@ -230,7 +230,8 @@ std::string tokenizer::text_of(std::int32_t token) const {
     const auto at = static_cast<std::size_t>(token);
     std::string_view piece = pieces_.at(at);
     if (kinds_[at] == control) return {};
-    if (kinds_[at] == of_a_byte && piece.size() == 6) return {static_cast<char>(std::stoi(std::string(piece.substr(3, 2)), nullptr, 16))};
+    if (kinds_[at] == of_a_byte && piece.size() == 6)
+        return {static_cast<char>(std::stoi(std::string(piece.substr(3, 2)), nullptr, 16))};
     std::string text;
     while (!piece.empty()) {
         const character next = first_of(piece);

@@ -53,6 +53,11 @@ endmacro()
 
 # attune_find_utf8proc(): Debian's package has no description for CMake.
 macro(attune_find_utf8proc)
+    # For examples/language_model, which is left out without them.
+    find_package(OpenMP COMPONENTS CXX)
+    find_path(ATTUNE_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp DOC "The folder of oneapi/dnnl/dnnl.hpp")
+    find_library(ATTUNE_DNNL_LIBRARY dnnl DOC "The library dnnl, of oneDNN")
+    mark_as_advanced(ATTUNE_DNNL_INCLUDE ATTUNE_DNNL_LIBRARY)
     find_path(ATTUNE_UTF8PROC_INCLUDE utf8proc.h DOC "The folder of utf8proc.h")
     find_library(ATTUNE_UTF8PROC_LIBRARY utf8proc DOC "The library utf8proc")
     mark_as_advanced(ATTUNE_UTF8PROC_INCLUDE ATTUNE_UTF8PROC_LIBRARY)
