@@ -23,6 +23,12 @@ sizes::sizes(const gguf& file) {
     vocabulary = static_cast<std::int64_t>(file.get<std::vector<std::string_view>>("tokenizer.ggml.tokens").size());
     epsilon = static_cast<float>(file.get<double>(full("attention.layer_norm_rms_epsilon")));
     base = file.get<double>(full("rope.freq_base"), 1e4), local_base = 1e4;
+    if (const auto factor = file.get<double>(full("rope.scaling.factor"), 1.0); factor != 1)
+        file.refuse("expected rotations that are not scaled, got " + full("rope.scaling.factor") + " of " +
+                    std::to_string(factor));
+    if (!gemma && width % heads != 0)
+        file.refuse("expected heads that share the width evenly, got " + std::to_string(heads) + " of " +
+                    std::to_string(width));
     if (heads % key_heads != 0 || depth % 2 != 0)
         file.refuse("expected heads that share key heads evenly and an even depth, got " + std::to_string(heads) +
                     ", " + std::to_string(key_heads) + " and " + std::to_string(depth));

@@ -80,7 +80,8 @@ void run(const options& how) {
         longest = std::max(longest, tokens.size() + how.tokens);
         all.push_back({tokens, tokens.size()});
     }
-    const std::int64_t slots = how.slots > 0 ? how.slots : static_cast<std::int64_t>((longest + 63) / 64 * 64);
+    const auto needed = static_cast<std::int64_t>(longest), rounded = (needed + 63) / 64 * 64;
+    const std::int64_t slots = how.slots > 0 ? how.slots : std::max(needed, std::min(rounded, of.shape().longest));
     if (slots > of.shape().longest)
         throw std::invalid_argument(
             fmt::format("expected at most {} tokens a sequence, which the model was trained on, got {}",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace language_model {
 namespace {
@@ -41,6 +43,10 @@ model::model(const gguf& file, weight_type type, const std::function<void(int la
     const gguf::tensor& words = file.get_tensor("token_embd.weight", {sizes_.width, sizes_.vocabulary});
     embedding_ = words.all();
     const bool own = file.tensors().contains("output.weight");
+    const std::size_t read = static_cast<std::size_t>(sizes_.layers) * (sizes_.gemma ? 13 : 9) + (own ? 3 : 2);
+    if (file.tensors().size() != read)
+        file.refuse("expected the " + std::to_string(read) + " tensors that such a model computes with, got " +
+                    std::to_string(file.tensors().size()));
     words_ = {own ? file.get_tensor("output.weight", words.extents).all() : embedding_, sizes_.vocabulary, type};
     for (int i = 0; i < sizes_.layers; ++i) layers_.push_back(read_layer(file, i, type)), loaded(i);
 }
@@ -75,6 +81,11 @@ model::layer model::read_layer(const gguf& file, int number, weight_type type) c
 }
 
 std::vector<float> model::operator()(const step& s, cache& past, bool of_each_token) const {
+    for (const std::int32_t length : s.lengths)
+        if (length > past.slots)
+            throw std::invalid_argument("expected at most " + std::to_string(past.slots) +
+                                        " tokens a sequence, for which the cache has slots, got " +
+                                        std::to_string(length));
     const auto width = static_cast<std::size_t>(sizes_.width);
     const std::size_t tokens = s.tokens.size();
     std::vector<float> x(tokens * width), normed(x.size()), added(x.size());

@@ -40,6 +40,12 @@ sort sort_of(utf8proc_int32_t code) {
     return separates || (code >= 9 && code <= 13) || code == 0x85 ? sort::space : sort::other;
 }
 
+/// <0x00> to <0xFF>
+bool is_byte(std::string_view piece) {
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
+    return piece.size() == 6 && piece.starts_with("<0x") && is_digit(piece[3]) && is_digit(piece[4]) && piece[5] == '>';
+}
+
 /// The bytes that the next characters of a sort take.
 std::size_t run_of(std::string_view text, sort of) {
     std::size_t at = 0;
@@ -103,6 +109,8 @@ tokenizer::tokenizer(const gguf& file)
     if (model == "llama") {
         scores_ = &file.get<std::vector<double>>("tokenizer.ggml.scores");
         if (scores_->size() != pieces_.size()) file.refuse("expected a score for each token, got others");
+        if (file.get<std::int64_t>("tokenizer.ggml.add_space_prefix", 1) != 0)
+            file.refuse("expected the tokens of a Gemma, which put no space before a text, got others");
     } else if (model == "gpt2" && words == "smollm") {
         for (const std::string_view each : file.get<std::vector<std::string_view>>("tokenizer.ggml.merges"))
             ranks_.emplace(each, static_cast<std::int32_t>(ranks_.size()));
@@ -112,10 +120,13 @@ tokenizer::tokenizer(const gguf& file)
     }
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         number_of_.emplace(pieces_[i], static_cast<std::int32_t>(i));
+        if (kinds_[i] == of_a_byte && !is_byte(pieces_[i]))
+            file.refuse("expected tokens of bytes as <0x00> to <0xFF>, got " + std::string(pieces_[i]));
         if (kinds_[i] == control || kinds_[i] == user_defined)
             longest_special_ = std::max(longest_special_, pieces_[i].size());
     }
-    if (file.get<std::int64_t>("tokenizer.ggml.add_bos_token", 0) != 0) {
+    // Where the file does not say it, as llama.cpp does.
+    if (file.get<std::int64_t>("tokenizer.ggml.add_bos_token", model == "llama") != 0) {
         begin_ = static_cast<std::int32_t>(file.get<std::int64_t>("tokenizer.ggml.bos_token_id"));
         if (begin_ < 0 || static_cast<std::size_t>(begin_) >= pieces_.size())
             file.refuse("expected bos_token_id to be a token, got " + std::to_string(begin_));
@@ -230,8 +241,7 @@ std::string tokenizer::text_of(std::int32_t token) const {
     const auto at = static_cast<std::size_t>(token);
     std::string_view piece = pieces_.at(at);
     if (kinds_[at] == control) return {};
-    if (kinds_[at] == of_a_byte && piece.size() == 6)
-        return {static_cast<char>(std::stoi(std::string(piece.substr(3, 2)), nullptr, 16))};
+    if (kinds_[at] == of_a_byte) return {static_cast<char>(std::stoi(std::string(piece.substr(3, 2)), nullptr, 16))};
     std::string text;
     while (!piece.empty()) {
         const character next = first_of(piece);

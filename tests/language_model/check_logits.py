@@ -39,6 +39,8 @@ def main():
     for cache in options.caches:
         run(options, [*asked, "--cache", cache, "--logits", str(output)])
         logits = array.array("f", output.read_bytes())
+        if any(x != x for x in logits):
+            sys.exit(f"FAILED  expected numbers over a cache {cache}, got NaN")
         tokens = sum(len(each["tokens"]) for each in prompts)
         vocabulary, rest = divmod(len(logits), tokens)
         if rest:

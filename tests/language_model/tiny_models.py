@@ -46,7 +46,7 @@ def tokens_by_scores():
         pieces.append(text), kinds.append(1)
     return {"tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default", "tokenizer.ggml.tokens": pieces, "tokenizer.ggml.token_type": kinds,
             "tokenizer.ggml.scores": [-1000.0] * begin + [-float(i) for i in range(len(pieces) - begin)], "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.bos_token_id": 2,
-            "tokenizer.ggml.add_bos_token": True}
+            "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_space_prefix": False}
 
 
 def model(kind):
