@@ -159,7 +159,7 @@ std::vector<float> gguf::tensor::all() const {
 
 gguf::gguf(const std::filesystem::path& path) : name_(path.string()), mapped_(true) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat facts {};
+    struct stat facts{};
     const bool good = file >= 0 && fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0;
     void* const at =
         good ? mmap(nullptr, static_cast<std::size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;

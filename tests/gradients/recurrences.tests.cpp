@@ -22,7 +22,7 @@ struct formula {
     graph_ir forward, gradient;
 };
 #define FORMULA(name) \
-    formula { #name, dsl::ir_of < g::name>, dsl::ir_of < g::name##_gradient> }
+    formula { #name, dsl::ir_of<g::name>, dsl::ir_of<g::name##_gradient> }
 const std::vector<formula>& formulas() {
     static const std::vector<formula> all{
         FORMULA(linear),     FORMULA(retention), FORMULA(lightning),   FORMULA(mamba2), FORMULA(gla),

@@ -59,7 +59,8 @@ inline constexpr auto ended = recurrence([](auto S) { return S + t(k_row) * valu
 #else
 inline constexpr auto ended = usual;
 #endif
-inline constexpr auto variant = gradient(outputs(out = q_row * usual, output<"ended"> = last(ended)), of(out, output<"ended">));
+inline constexpr auto variant =
+    gradient(outputs(out = q_row * usual, output<"ended"> = last(ended)), of(out, output<"ended">));
 inline constexpr auto text = ir_of<variant>.text;
 }  // namespace my
 
