@@ -121,7 +121,7 @@ class Implementation(AttentionImpl[Metadata]):
         for holds, wanted, got in ((attn_type == AttentionType.DECODER, "a decoder's attention over its own cache", f"attention of type {getattr(attn_type, 'value', attn_type)}"),
                                    (kv_cache_dtype in _CACHES, f"a cache of {', '.join(_CACHES)}", f"one of {kv_cache_dtype}"),
                                    (len(asked) < 2, "a cap, ALiBi or sinks in a layer", " and ".join(asked)),
-                                   (not own, "a layer without arguments of its own model", ", ".join(own)))):
+                                   (not own, "a layer without arguments of its own model", ", ".join(own))):
             if not holds:
                 raise NotImplementedError(f"attune: expected {wanted}, got {got}; try VLLM_PLUGINS without attune")
         if self._kind == "capped":
