@@ -1,4 +1,6 @@
 /* attune/c.h as a C99 program sees it: calls, refusals that write nothing, answers, threads, DLPack. */
+#include "checks.h"
+
 #include <attune/dlpack.h>
 #include <attune_common.h>
 
@@ -10,33 +12,9 @@ enum { batches = 2, heads = 4, key_heads = 2, length = 37, depth = 64 };
 enum { count = batches * heads * length * depth, key_count = batches * key_heads * length * depth };
 static float q[count], k[key_count], v[key_count], out[count], windowed[count];
 static const int64_t shape[] = {batches, heads, length, depth}, key_shape[] = {batches, key_heads, length, depth};
-static int failures = 0;
-
-#define CHECK(truth) check((truth) != 0, #truth, __LINE__)
-static void check(int truth, const char* text, int line) {
-    if (truth) return;
-    printf("FAILED  %s:%d  %s  (%s)\n", __FILE__, line, text, attune_error_text());
-    ++failures;
-}
 
 static attune_tensor view(float* data) {
     return attune_dense(data, ATTUNE_F32, 4, data == k || data == v ? key_shape : shape);
-}
-
-static void fill(float* to, int n, double step) {
-    int i;
-    for (i = 0; i < n; ++i) to[i] = (float)sin(step * (i + 1));
-}
-
-static void poison(void) {
-    int i;
-    for (i = 0; i < count; ++i) out[i] = -12345.0f;
-}
-static int untouched(void) {
-    int i;
-    for (i = 0; i < count; ++i)
-        if (out[i] != -12345.0f) return 0;
-    return 1;
 }
 
 /* The largest difference between `result` and attention over the keys from i - left to i + right. */
@@ -86,7 +64,7 @@ static void calls(void) {
     CHECK(attune_common_window_attention_run(&within, &how) == ATTUNE_OK);
     CHECK(error_of(windowed, 5, 2) < 1e-5);
 
-    poison(); /* by name, in any order, and with a pool of threads that is the application's */
+    poison(out, count); /* by name, in any order, and with a pool of threads that is the application's */
     list[0] = attune_tensor_argument("out", view(out));
     list[1] = attune_tensor_argument("v", view(v));
     list[2] = attune_tensor_argument("q", view(q));
@@ -113,10 +91,10 @@ static void threads(void) {
     CHECK(attune_set_threads(-1) == ATTUNE_REFUSED && strstr(attune_error_text(), "-1"));
     CHECK(attune_threads(NULL) == ATTUNE_REFUSED);
     CHECK(attune_set_parallel_for(own_pool, &pool_calls) == ATTUNE_OK);
-    poison();
+    poison(out, count);
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK && pool_calls > 0);
     CHECK(error_of(out, length, 0) < 1e-5);
-    poison(); /* a pool of this call's alone goes before */
+    poison(out, count); /* a pool of this call's alone goes before */
     memset(&how, 0, sizeof how);
     how.size = sizeof how, how.pool = own_pool, how.pool_state = &own_calls, pool_calls = 0;
     CHECK(attune_common_causal_attention_run(&given, &how) == ATTUNE_OK && own_calls > 0 && pool_calls == 0);
@@ -170,7 +148,7 @@ static void refusals(void) {
     attune_argument argument;
     static const int64_t strides[] = {0, 0, 0, 2}, huge[] = {batches, heads, (int64_t)1 << 40, depth},
                          nine[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-    poison();
+    poison(out, count);
     CHECK(attune_run(NULL, NULL, 0, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "null"));
     CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 4, NULL) == ATTUNE_REFUSED);
     CHECK(attune_common_causal_attention_run(NULL, NULL) == ATTUNE_REFUSED &&
@@ -212,13 +190,13 @@ static void refusals(void) {
     argument = attune_tensor_argument("q", view(q)), argument.reserved = 1;
     CHECK(with(argument) == ATTUNE_REFUSED && strstr(attune_error_text(), "reserved of the argument q"));
     partly_filled();
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
 }
 
 static void refused_options(void) {
     attune_argument argument;
     attune_options how;
-    poison();
+    poison(out, count);
     memset(&how, 0, sizeof how);
     how.size = 4;
     argument = attune_tensor_argument("q", view(q));
@@ -262,7 +240,7 @@ static void refused_options(void) {
         CHECK(attune_synchronize(attune_common_causal_attention_variant(), &how) == ATTUNE_REFUSED &&
               strstr(attune_error_text(), "cuda"));
     }
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
 }
 
 static void answers(void) {

@@ -1,4 +1,6 @@
 /* Caches from C: how much of them is in use, and that the last query meets the last key of it. */
+#include "checks.h"
+
 #include <attune_common.h>
 
 #include <math.h>
@@ -8,33 +10,9 @@ enum { batches = 2, heads = 4, key_heads = 2, length = 37, depth = 64 };
 enum { count = batches * heads * length * depth, key_count = batches * key_heads * length * depth };
 static float q[count], k[key_count], v[key_count], out[count];
 static const int64_t shape[] = {batches, heads, length, depth}, key_shape[] = {batches, key_heads, length, depth};
-static int failures = 0;
-
-#define CHECK(truth) check((truth) != 0, #truth, __LINE__)
-static void check(int truth, const char* text, int line) {
-    if (truth) return;
-    printf("FAILED  %s:%d  %s  (%s)\n", __FILE__, line, text, attune_error_text());
-    ++failures;
-}
 
 static attune_tensor view(float* data) {
     return attune_dense(data, ATTUNE_F32, 4, data == k || data == v ? key_shape : shape);
-}
-
-static void fill(float* to, int n, double step) {
-    int i;
-    for (i = 0; i < n; ++i) to[i] = (float)sin(step * (i + 1));
-}
-
-static void poison(void) {
-    int i;
-    for (i = 0; i < count; ++i) out[i] = -12345.0f;
-}
-static int untouched(void) {
-    int i;
-    for (i = 0; i < count; ++i)
-        if (out[i] != -12345.0f) return 0;
-    return 1;
 }
 
 /* The struct's kv_lengths: all zeros stands for all keys, and nothing else does. */
@@ -44,7 +22,7 @@ static void lengths(void) {
     attune_common_causal_attention_arguments given;
     memset(&given, 0, sizeof given);
     given.q = view(q), given.k = view(k), given.v = view(v), given.out = view(out);
-    poison();
+    poison(out, count);
     given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, NULL);
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a shape of 1 extents for kv_lengths, got null"));
@@ -58,7 +36,7 @@ static void lengths(void) {
     given.kv_lengths = attune_dense(NULL, ATTUNE_I32, 1, per_batch);
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a pointer to the elements of kv_lengths"));
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
     given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK);
 }
@@ -71,7 +49,7 @@ static void packed(void) {
     memset(&given, 0, sizeof given);
     given.q = attune_dense(q, ATTUNE_F32, 4, packed_shape), given.out = attune_dense(out, ATTUNE_F32, 4, packed_shape);
     given.k = view(k), given.v = view(v);
-    poison();
+    poison(out, count);
     given.cu_seqlens_q = attune_dense(starts, ATTUNE_I32, 1, NULL);
     CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a shape of 1 extents for cu_seqlens_q, got null"));
@@ -85,7 +63,7 @@ static void packed(void) {
     given.cu_seqlens_q = attune_dense(NULL, ATTUNE_I32, 1, ends);
     CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a pointer to the elements of cu_seqlens_q"));
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
     given.cu_seqlens_q = attune_dense(starts, ATTUNE_I32, 1, ends);
     CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_OK);
 }
@@ -105,10 +83,10 @@ static void large(void) {
         memset(&given, 0, sizeof given);
         given.q = view(q), given.out = view(out);
         given.k = given.v = attune_dense(k, ATTUNE_F32, 4, cases[i].shape);
-        poison();
+        poison(out, count);
         CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
               strstr(attune_error_text(), cases[i].says));
-        CHECK(untouched());
+        CHECK(is_untouched(out, count));
     }
 }
 
@@ -207,7 +185,7 @@ static void prepared(void) {
     CHECK(attune_prepare(attune_common_plain_attention_variant(), given, 4, NULL, &call) == ATTUNE_OK && call);
     memset(names, 'x', sizeof names);
     memset(given, 0, sizeof given);
-    poison();
+    poison(out, count);
     CHECK(attune_run_prepared(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
 
     others[0] = attune_tensor_argument("k", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
@@ -215,16 +193,16 @@ static void prepared(void) {
     CHECK(attune_run_prepared(call, others, 2) == ATTUNE_OK && memcmp(expected, out, sizeof out) != 0);
     memcpy(k, other_k, sizeof k), memcpy(v, other_v, sizeof v);
     memcpy(expected, out, sizeof out);
-    poison();
+    poison(out, count);
     CHECK(attune_run_prepared(call, NULL, 0) == ATTUNE_OK && memcmp(expected, out, sizeof out) == 0);
 
-    poison();
+    poison(out, count);
     others[0].tensor.shape = longer;
     CHECK(attune_run_prepared(call, others, 1) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "a tensor like the one that the call was prepared with"));
     others[0] = attune_tensor_argument("w", attune_dense(other_k, ATTUNE_F32, 4, key_shape));
     CHECK(attune_run_prepared(call, others, 1) == ATTUNE_REFUSED);
-    CHECK(attune_run_prepared(call, NULL, 1) == ATTUNE_REFUSED && untouched());
+    CHECK(attune_run_prepared(call, NULL, 1) == ATTUNE_REFUSED && is_untouched(out, count));
     attune_free_call(call);
     attune_free_call(NULL);
 
@@ -251,14 +229,14 @@ static void pages(void) {
     given.k_scale = given.v_scale = attune_dense(scales, ATTUNE_F32, 3, of_codes);
     given.block_table = attune_dense(table, ATTUNE_I32, 2, of_table);
     given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
-    poison();
+    poison(out, count);
     table[3] = 99;
     CHECK(attune_common_paged_attention_run(&given, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "block_table from 0 to 2, an index along page of k_pages, got 99 at (batch 1, "));
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
     in_use[1] = 4; /* beyond the keys in use it may be anything */
     CHECK(attune_common_paged_attention_run(&given, NULL) == ATTUNE_OK);
-    CHECK(!untouched());
+    CHECK(!is_untouched(out, count));
 }
 
 int main(void) {

@@ -1,4 +1,6 @@
 /* Calls that store, from C: token after token into a cache, each beside attention over the keys so far. */
+#include "checks.h"
+
 #include <attune_step_kernels.h>
 
 #include <math.h>
@@ -9,19 +11,6 @@ static float q[heads * depth], out[heads * depth];
 static float k_new[key_heads * depth], v_new[key_heads * depth];
 static float k[key_heads * room * depth], v[key_heads * room * depth];
 static float k_before[key_heads * room * depth];
-static int failures = 0;
-
-#define CHECK(truth) check((truth) != 0, #truth, __LINE__)
-static void check(int truth, const char* text, int line) {
-    if (truth) return;
-    printf("FAILED  %s:%d  %s  (%s)\n", __FILE__, line, text, attune_error_text());
-    ++failures;
-}
-
-static void fill(float* to, int n, double step) {
-    int i;
-    for (i = 0; i < n; ++i) to[i] = (float)sin(step * (i + 1));
-}
 
 static int32_t in_use;
 

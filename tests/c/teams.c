@@ -1,5 +1,7 @@
 /* Calls on threads that the program already runs side by side, as those of an OpenMP region. */
 #define _XOPEN_SOURCE 600 /* barriers of pthreads */
+#include "checks.h"
+
 #include <attune_common.h>
 
 #include <math.h>
@@ -9,29 +11,6 @@
 enum { batches = 2, heads = 4, length = 37, depth = 64, count = batches * heads * length * depth, most_workers = 3 };
 static float q[count], k[count], v[count], out[count], expected[count];
 static const int64_t shape[] = {batches, heads, length, depth};
-static int failures = 0;
-
-#define CHECK(truth) check((truth) != 0, #truth, __LINE__)
-static void check(int truth, const char* text, int line) {
-    if (truth) return;
-    printf("FAILED  %s:%d  %s  (%s)\n", __FILE__, line, text, attune_error_text());
-    ++failures;
-}
-
-static void fill(float* to, double step) {
-    int i;
-    for (i = 0; i < count; ++i) to[i] = (float)sin(step * (i + 1));
-}
-static void poison(void) {
-    int i;
-    for (i = 0; i < count; ++i) out[i] = -12345.0f;
-}
-static int untouched(void) {
-    int i;
-    for (i = 0; i < count; ++i)
-        if (out[i] != -12345.0f) return 0;
-    return 1;
-}
 
 static attune_argument list[4];
 static void make_list(void) {
@@ -118,7 +97,7 @@ static void results(int workers) {
     begin(&of, workers);
     for (again = 0; again < 20; ++again) {
         int i;
-        poison();
+        poison(out, count);
         run(&of, two_calls);
         for (i = 0; i < workers; ++i) CHECK(of.ended[i] == ATTUNE_OK);
         CHECK(memcmp(out, expected, sizeof out) == 0);
@@ -135,14 +114,14 @@ static void refused_calls(int workers) {
     struct region of;
     int i;
     begin(&of, workers);
-    poison();
+    poison(out, count);
     run(&of, refused_call);
     CHECK(of.ended[0] == ATTUNE_REFUSED && strstr(attune_error_text(), "expected "));
     for (i = 1; i < workers; ++i) CHECK(of.ended[i] == ATTUNE_OK);
     run(&of, NULL);
     CHECK(of.ended[0] == ATTUNE_REFUSED && strstr(attune_error_text(), "the calls of worker 0, got null; try "));
     for (i = 1; i < workers; ++i) CHECK(of.ended[i] == ATTUNE_OK);
-    CHECK(untouched());
+    CHECK(is_untouched(out, count));
     run(&of, two_calls);
     CHECK(of.ended[0] == ATTUNE_OK && memcmp(out, expected, sizeof out) == 0);
     end(&of);
@@ -178,7 +157,7 @@ int main(void) {
     const attune_options alone = {.size = sizeof alone, .threads = 1};
     int workers;
     first_thread = pthread_self();
-    fill(q, 0.7), fill(k, 1.3), fill(v, 2.1);
+    fill(q, count, 0.7), fill(k, count, 1.3), fill(v, count, 2.1);
     make_list();
     CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &alone) == ATTUNE_OK);
     memcpy(expected, out, sizeof out);
