@@ -51,6 +51,11 @@ protected:
         std::vector<float> cosines, sines;
         rotation(std::int64_t slots, std::int64_t depth, double base);
     };
+    /// A layer's call, by the formula of its model: all caches pass the same but for where keys and values are, which
+    /// `cached` names. Defined in layer_call.hpp.
+    template <const auto& Llama, const auto& Gemma>
+    void call_layer(const attention& of, const step& s, projected& rows, const auto&... cached) const;
+
     const sizes model_;
     const rotation turns_, local_turns_;
 };
