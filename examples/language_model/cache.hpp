@@ -1,25 +1,20 @@
 #pragma once
-#include "gguf.hpp"
+#include "sizes.hpp"
 
 #include <memory>
 
 namespace language_model {
 
-/// The sizes of a model, as its GGUF has them.
-struct sizes {
-    explicit sizes(const gguf& file);
-
-    bool gemma;
-    std::int64_t layers, width, inner, heads, key_heads, depth, vocabulary, longest, window;
-    float epsilon;
-    double base, local_base;  ///< of the rotations; a local layer's own
-};
-
-/// Tokens of all sequences, one sequence after another.
+/// New tokens of all sequences, one sequence after another.
 struct step {
     std::vector<std::int32_t> tokens;
-    std::vector<std::int32_t> starts;   ///< sequence s has the tokens from starts[s] to starts[s + 1]
-    std::vector<std::int32_t> lengths;  ///< of each sequence, with these tokens
+    std::vector<std::int32_t> starts{0};  ///< sequence s has the tokens from starts[s] to starts[s + 1]
+    std::vector<std::int32_t> lengths;    ///< of each sequence, with these tokens
+
+    /// Where each sequence's tokens are a tree of drafts; else empty.
+    std::vector<std::int32_t> levels;    ///< (token): how far behind the root
+    std::vector<std::uint8_t> above;     ///< (token, draft): whether it sees that draft of its sequence
+    std::int64_t most_drafts = 0;        ///< of a sequence
 };
 
 /// What a layer's attention has of its own.
@@ -38,6 +33,8 @@ class cache {
 public:
     virtual ~cache() = default;
     virtual void attend(std::int64_t layer, const attention& of, const step& s, projected& rows) = 0;
+    /// Copies a token's keys and values of all layers to another slot of its sequence: a draft that was accepted.
+    virtual void move(std::int64_t sequence, std::int64_t from, std::int64_t to) = 0;
     virtual std::size_t bytes() const = 0;
 
     const std::int64_t sequences, slots;  ///< slots a sequence
@@ -51,11 +48,6 @@ protected:
         std::vector<float> cosines, sines;
         rotation(std::int64_t slots, std::int64_t depth, double base);
     };
-    /// A layer's call, by the formula of its model: all caches pass the same but for where keys and values are, which
-    /// `cached` names. Defined in layer_call.hpp.
-    template <const auto& Llama, const auto& Gemma>
-    void call_layer(const attention& of, const step& s, projected& rows, const auto&... cached) const;
-
     const sizes model_;
     const rotation turns_, local_turns_;
 };
@@ -63,7 +55,5 @@ protected:
 /// One of f32, bf16, i8 and pages. Throws std::invalid_argument for another.
 std::unique_ptr<cache> make_cache(const std::string& kind, const sizes& model, std::int64_t sequences,
                                   std::int64_t slots);
-/// Contiguous, in f32.
-std::unique_ptr<cache> make_plain_cache(const sizes& model, std::int64_t sequences, std::int64_t slots);
 
 }  // namespace language_model

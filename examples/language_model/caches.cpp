@@ -1,6 +1,4 @@
-#include "byte_cache.hpp"
-#include "contiguous_cache.hpp"
-#include "page_cache.hpp"
+#include "caches.hpp"
 
 #include <stdexcept>
 
@@ -8,7 +6,7 @@ namespace language_model {
 
 std::unique_ptr<cache> make_cache(const std::string& kind, const sizes& model, std::int64_t sequences,
                                   std::int64_t slots) {
-    if (kind == "f32") return make_plain_cache(model, sequences, slots);
+    if (kind == "f32") return std::make_unique<contiguous_cache<float>>(model, sequences, slots);
     if (kind == "bf16") return std::make_unique<contiguous_cache<attune::bfloat16>>(model, sequences, slots);
     if (kind == "i8") return std::make_unique<byte_cache>(model, sequences, slots);
     if (kind == "pages") return std::make_unique<page_cache>(model, sequences, slots);

@@ -20,7 +20,7 @@ using namespace language_model;
 struct options {
     std::string file = ATTUNE_FETCHED_MODEL, kind = "f32", weights = "f32", logits;
     std::vector<std::string> prompts;
-    std::size_t tokens = 100;
+    limits limit{.tokens = 100};
     std::int64_t slots = 0;
     bool json = false;
 };
@@ -41,7 +41,7 @@ void write(const std::string& path, std::span<const float> numbers) {
 
 /// Of each token of all prompts, one prompt after another.
 void write_logits(const model& of, cache& past, std::span<const sequence> all, const std::string& path) {
-    step s{{}, {0}, {}};
+    step s;
     for (const sequence& each : all) {
         s.tokens.insert(s.tokens.end(), each.tokens.begin(), each.tokens.end());
         s.starts.push_back(static_cast<std::int32_t>(s.tokens.size()));
@@ -57,10 +57,10 @@ void say_speed(const spent& took, const cache& past, const options& how) {
     const auto share = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
     fmt::print(
         stderr,
-        "prompt: {} tokens, {:.1f} tokens/s, attention {:.1f} %; generation: {} tokens, {:.1f} tokens/s, attention "
-        "{:.1f} %; {} threads, weights {}, cache {} in {:.1f} MB\n",
+        "prompt: {} tokens, {:.1f} tokens/s, attention {:.1f} %; generation: {} tokens in {} steps, {:.1f} tokens/s, "
+        "attention {:.1f} %; {} threads, weights {}, cache {} in {:.1f} MB\n",
         took.prompt_tokens, rate(took.prompt_tokens, took.prompt), share(took.prompt_attention, took.prompt),
-        took.generated_tokens, rate(took.generated_tokens, took.generation),
+        took.generated_tokens, took.steps, rate(took.generated_tokens, took.generation),
         share(took.generation_attention, took.generation), attune::threads(), how.weights, how.kind,
         static_cast<double>(past.bytes()) / 1e6);
 }
@@ -77,7 +77,7 @@ void run(const options& how) {
     std::size_t longest = 0;
     for (const std::string& text : how.prompts) {
         std::vector<std::int32_t> tokens = tokens_of(text);
-        longest = std::max(longest, tokens.size() + how.tokens);
+        longest = std::max(longest, tokens.size() + how.limit.tokens);
         all.push_back({tokens, tokens.size()});
     }
     const auto needed = static_cast<std::int64_t>(longest), rounded = (needed + 63) / 64 * 64;
@@ -92,7 +92,7 @@ void run(const options& how) {
     const bool streams = all.size() == 1 && !how.json;  // tokens as they come; of several prompts each answer whole
     if (streams) fmt::print("{}", how.prompts.front()), std::fflush(stdout);
     const spent took = generate(
-        of, *past, all, how.tokens, [&](std::int32_t token) { return tokens_of.ends(token); },
+        of, *past, all, how.limit, [&](std::int32_t token) { return tokens_of.ends(token); },
         [&](std::size_t, std::int32_t token) {
             if (streams) fmt::print("{}", tokens_of.text_of(token)), std::fflush(stdout);
         });
@@ -111,6 +111,7 @@ void run(const options& how) {
                                           {"prompt_seconds", took.prompt},
                                           {"prompt_attention", took.prompt_attention},
                                           {"generated_tokens", took.generated_tokens},
+                                          {"generation_steps", took.steps},
                                           {"generation_seconds", took.generation},
                                           {"generation_attention", took.generation_attention}}
                                .dump());
@@ -127,7 +128,7 @@ int main(int argc, char** argv) {
         "products."};
     app.add_option("--prompt", how.prompts, "several are one batch")->required();
     app.add_option("--model", how.file, "a .gguf; without it, the one that ./examples/run language_model fetched");
-    app.add_option("--tokens", how.tokens, "that each prompt is followed by at most")
+    app.add_option("--tokens", how.limit.tokens, "that each prompt is followed by at most")
         ->capture_default_str()
         ->check(CLI::Range(1, 1 << 20));
     app.add_option("--cache", how.kind, "f32, bf16, i8, or pages, in bf16")
@@ -136,6 +137,10 @@ int main(int argc, char** argv) {
     app.add_option("--weights", how.weights, "f32 or bf16")
         ->capture_default_str()
         ->check(CLI::IsMember({"f32", "bf16"}));
+    app.add_option("--drafts", how.limit.drafts,
+                   "tokens that are guessed a step, from what followed the last ones before: the same text in fewer steps")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 63));
     app.add_option("--slots", how.slots, "of the cache, a sequence; without it, as many as are needed");
     app.add_option("--logits", how.logits,
                    "write the logits of each token of the prompts there, in f32, and say nothing");
