@@ -22,7 +22,7 @@ struct options {
     std::vector<std::string> prompts;
     limits limit{.tokens = 100};
     std::int64_t slots = 0;
-    bool json = false;
+    bool json = false, ignore_end = false;
 };
 
 /// Loops of attune on the threads of oneDNN, which spin while they wait.
@@ -92,7 +92,7 @@ void run(const options& how) {
     const bool streams = all.size() == 1 && !how.json;  // tokens as they come; of several prompts each answer whole
     if (streams) fmt::print("{}", how.prompts.front()), std::fflush(stdout);
     const spent took = generate(
-        of, *past, all, how.limit, [&](std::int32_t token) { return tokens_of.ends(token); },
+        of, *past, all, how.limit, [&](std::int32_t token) { return !how.ignore_end && tokens_of.ends(token); },
         [&](std::size_t, std::int32_t token) {
             if (streams) fmt::print("{}", tokens_of.text_of(token)), std::fflush(stdout);
         });
@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
     app.add_option("--slots", how.slots, "of the cache, a sequence; without it, as many as are needed");
     app.add_option("--logits", how.logits,
                    "write the logits of each token of the prompts there, in f32, and say nothing");
+    app.add_flag("--ignore-end", how.ignore_end, "go on behind a token that ends an answer");
     app.add_flag("--json", how.json, "tokens and seconds, as JSON");
     CLI11_PARSE(app, argc, argv);
     try {
