@@ -26,11 +26,15 @@ dnnl::inner_product_forward::primitive_desc product(std::int64_t rows, const mem
     const auto dims = weights.dims();
     const memory::desc from({rows, dims[1]}, types::bf16, tags::ab), to({rows, dims[0]}, types::f32, tags::ab);
     constexpr auto inference = dnnl::prop_kind::forward_inference;
+    try {
 #if DNNL_VERSION_MAJOR >= 3
-    return {cpu(), inference, from, weights, to};
+        return {cpu(), inference, from, weights, to};
 #else
-    return {{inference, from, weights, to}, cpu()};
+        return {{inference, from, weights, to}, cpu()};
 #endif
+    } catch (const dnnl::error&) {
+        throw std::runtime_error("expected a CPU whose products oneDNN has in bf16, got another; try weights in f32");
+    }
 }
 
 /// A copy in another form.
