@@ -12,9 +12,9 @@ struct step {
     std::vector<std::int32_t> lengths;    ///< of each sequence, with these tokens
 
     /// Where each sequence's tokens are a tree of drafts; else empty.
-    std::vector<std::int32_t> levels;    ///< (token): how far behind the root
-    std::vector<std::uint8_t> above;     ///< (token, draft): whether it sees that draft of its sequence
-    std::int64_t most_drafts = 0;        ///< of a sequence
+    std::vector<std::int32_t> levels;  ///< (token): how far behind the root
+    std::vector<std::uint8_t> above;   ///< (token, draft): whether it sees that draft of its sequence
+    std::int64_t most_drafts = 0;      ///< of a sequence
 };
 
 /// What a layer's attention has of its own.

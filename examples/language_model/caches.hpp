@@ -37,10 +37,9 @@ protected:
                                           steps::above = tensor(above, {1, tokens, s.most_drafts}));
         };
         if (!model_.gemma) return run_in_order.template operator()<Llama, LlamaTree>();
-        run_in_order.template operator()<Gemma, GemmaTree>(
-            steps::q_gain = tensor(of.q_gain.data(), {model_.depth}),
-            steps::k_gain = tensor(of.k_gain.data(), {model_.depth}),
-            steps::reach = of.local ? model_.window - 1 : slots);
+        run_in_order.template operator()<Gemma, GemmaTree>(steps::q_gain = tensor(of.q_gain.data(), {model_.depth}),
+                                                           steps::k_gain = tensor(of.k_gain.data(), {model_.depth}),
+                                                           steps::reach = of.local ? model_.window - 1 : slots);
     }
 
     /// Of (sequence, key head, slot, ..): the row of a slot to another, `width` elements each.

@@ -41,8 +41,8 @@ spent generate(const model& of, cache& past, std::span<sequence> all, const limi
         step s;
         std::vector<draft_tree> trees;
         for (std::size_t i = 0; i < all.size(); ++i) {
-            const std::size_t room = std::min({limit.drafts, slots - all[i].tokens.size(),
-                                               limit.tokens + all[i].prompt - all[i].tokens.size()});
+            const std::size_t room = std::min(
+                {limit.drafts, slots - all[i].tokens.size(), limit.tokens + all[i].prompt - all[i].tokens.size()});
             trees.push_back(drafting && !all[i].done ? look_up(all[i].tokens, room, longest)
                                                      : draft_tree(all[i].tokens.back()));
             s.most_drafts = std::max(s.most_drafts, static_cast<std::int64_t>(trees[i].tokens.size()));

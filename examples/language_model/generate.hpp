@@ -19,8 +19,8 @@ struct limits {
 
 /// What a run took.
 struct spent {
-    double prompt = 0, prompt_attention = 0;          ///< seconds of the step that reads the prompts
-    double generation = 0, generation_attention = 0;  ///< and of those that follow
+    double prompt = 0, prompt_attention = 0;                         ///< seconds of the step that reads the prompts
+    double generation = 0, generation_attention = 0;                 ///< and of those that follow
     std::size_t prompt_tokens = 0, generated_tokens = 0, steps = 0;  ///< tokens and steps of generation
 };
 

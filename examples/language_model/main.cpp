@@ -137,8 +137,9 @@ int main(int argc, char** argv) {
     app.add_option("--weights", how.weights, "f32 or bf16")
         ->capture_default_str()
         ->check(CLI::IsMember({"f32", "bf16"}));
-    app.add_option("--drafts", how.limit.drafts,
-                   "tokens that are guessed a step, from what followed the last ones before: the same text in fewer steps")
+    app.add_option(
+           "--drafts", how.limit.drafts,
+           "tokens that are guessed a step, from what followed the last ones before: the same text in fewer steps")
         ->capture_default_str()
         ->check(CLI::Range(0, 63));
     app.add_option("--slots", how.slots, "of the cache, a sequence; without it, as many as are needed");

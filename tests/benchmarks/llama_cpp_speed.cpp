@@ -1,6 +1,7 @@
-// llama_cpp_speed MODEL TOKENS GENERATED THREADS f32|f16|bf16: what llama.cpp takes for a prompt of the tokens in a file
-// and for so many tokens behind it, for language_models.py. Then the same again a node of attention at a time, for the
-// share that those nodes have of it: flash attention alone, without rotation and stores, which are nodes of their own.
+// llama_cpp_speed MODEL TOKENS GENERATED THREADS f32|f16|bf16: what llama.cpp takes for a prompt of the tokens in a
+// file and for so many tokens behind it, for language_models.py. Then the same again a node of attention at a time, for
+// the share that those nodes have of it: flash attention alone, without rotation and stores, which are nodes of their
+// own.
 #include <ggml-backend.h>
 #include <llama.h>
 
