@@ -21,6 +21,7 @@ TOKEN = re.compile(
     r'|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*'                       # preprocessor
     r'|[A-Za-z_]\w*|\d[\w.\']*|->|::|\[\[|\]\]|\S',
     re.S | re.M)
+NO_NAMES = ("requires", "decltype", "explicit", "alignas", "noexcept", "__attribute__")  # before other parentheses than those of parameters
 AFTER_PARAMETERS = {"const", "noexcept", "override", "final", "&", "->", "requires", "mutable", "try", "[["}
 
 
@@ -43,8 +44,44 @@ def is_function(statement):
     return last is not None and (last == len(words) - 1 or words[last + 1] in AFTER_PARAMETERS)
 
 
-def functions(text):
-    """(first line, last line, what is written on the first) of every function."""
+def parameters(words):
+    """How many parameters a function has, by the tokens of its declarator."""
+    count, angles, depth, opened = 0, 0, 0, False
+    for i, word in enumerate(words):
+        if not opened:
+            angles += (word == "<") - (word == ">")
+            opened = word == "(" and angles <= 0 and words[i - 1:i] != ["operator"] and words[i - 1] not in NO_NAMES
+            skipped = word == "(" and not opened and angles <= 0
+            depth = 1 if opened else depth
+            count = int(opened and words[i + 1:i + 2] != [")"])
+            angles = 0 if opened or skipped else angles
+            continue
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if depth == 0:
+            break
+        angles += (word == "<") - (word == ">")
+        count += word == "," and depth == 1 and angles == 0
+    return count
+
+
+def members(words):
+    """How many data members a statement of a class declares."""
+    if not words or words[0] in ("using", "friend", "static_assert", "typedef", "template", "static", "inline", "enum", "virtual"):
+        return 0
+    count, angles, depth = 1, 0, 0
+    for i, word in enumerate(words):
+        if word == "=" and angles == 0:
+            break  # what follows initialises it
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        angles += (word == "<") - (word == ">") if depth == 0 else 0
+        if word in ("(", "operator") and angles == 0 or words[:1] == ["~"]:
+            return 0  # a function
+        count += word == "," and angles == 0 and depth == 0
+    return count if len(words) > 1 and words[-1] != "class" else 0
+
+
+def functions(text, classes=None):
+    """(first line, last line, what is written on the first, parameters) of every function; `classes` gets (line, name, data members)."""
     found, levels, statement, line, at = [], [], [], 1, 0
     for match in TOKEN.finditer(text):
         line += text.count("\n", at, match.start())
@@ -60,10 +97,10 @@ def functions(text):
             elif "namespace" in words[:2] or words[:1] == ["extern"] and len(words) == 2:
                 levels.append(("scope", None, []))
             elif is_function(statement):
-                levels.append(("function", statement[0][1], []))
+                levels.append(("function", statement[0][1], words))
             elif {"class", "struct", "union", "enum"} & set(words) and "=" not in words and "(" not in words[words.index(next(
                     w for w in words if w in ("class", "struct", "union", "enum"))):]:
-                levels.append(("scope", None, []))
+                levels.append(("class", statement[0][1], [" ".join(words), 0]))
             else:
                 levels.append(("initializer", None, statement))
             statement = []
@@ -71,10 +108,15 @@ def functions(text):
             kind, first, before = levels.pop()
             statement = before + [("{}", line)] if kind in ("initializer", "block") else []
             if kind == "function":
-                found.append((first, line, text.splitlines()[first - 1].strip()))
+                found.append((first, line, text.splitlines()[first - 1].strip(), parameters(before)))
+            elif kind == "class" and classes is not None and "enum" not in before[0].split():
+                name = re.search(r"(?:class|struct|union) (?:alignas \( \w+ \) )?(\w+(?: :: \w+)*)(?: final)?(?: <[^:]*>)?(?: :.*)?$", before[0])
+                classes.append((first, name[1].replace(" ", "") if name else "", before[1]))
         elif token == ";" and not (levels and levels[-1][0] == "initializer"):
             depth = sum(w == "(" for w, _ in statement) - sum(w == ")" for w, _ in statement)
             if depth == 0:
+                if levels and levels[-1][0] == "class":
+                    levels[-1][2][1] += members([word for word, _ in statement])
                 statement = []
         elif token == ":" and statement and statement[-1][0] in ("public", "private", "protected") and len(statement) == 1:
             statement = []

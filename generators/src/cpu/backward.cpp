@@ -22,8 +22,6 @@ int keys_of_subblock(const cpu_gradient& cut) {
     return cut.block % keys == 0 && cut.block / keys <= 255 ? keys : cut.block;
 }
 
-Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size() == 1 ? all.front() : mux(which, all); }
-
 }  // namespace
 
 backward_sweep::backward_sweep(kernel_frame& frame)
@@ -87,30 +85,30 @@ void backward_sweep::define_product() {
             const Expr row = rows[i](f_.d, over.x);
             factors.push_back(x * (look ? masked_values::unless_masked(x, row) : row));
         }
-        product(at) += any_of(factors, number);
+        product(at) += one_of(factors, number);
     };
     const auto finite = [&](RDom& over) {
         if (!scanned.empty()) over.where(!some_spoilt());
     };
     if (pairs.in_pairs) {
         within = RDom({{0, 2}, {0, tasks.block / 2}}, "within");
-        within.where(2 * within.y < any_of(others, number));
+        within.where(2 * within.y < one_of(others, number));
         finite(within);
         std::vector<Expr> numbers, multiplied;
         for (const gradient_sum& sum : plan.sums) {
             numbers.push_back(pairs.numbers_in_pairs(sum)(in_block, within.y, within.x));
             multiplied.push_back(pairs.rows_in_pairs(sum, layout.width)(f_.d, within.y, within.x));
         }
-        product(at) += cast<float>(any_of(numbers, number)) * cast<float>(any_of(multiplied, number));
+        product(at) += cast<float>(one_of(numbers, number)) * cast<float>(one_of(multiplied, number));
     } else {
         within = RDom(0, tasks.block, "within");
-        within.where(within < any_of(others, number));
+        within.where(within < one_of(others, number));
         finite(within);
         add_up(within, false);
     }
     if (scanned.empty()) return;
     looked_at = RDom(0, tasks.block, "looked_at");
-    looked_at.where(looked_at < any_of(others, number));
+    looked_at.where(looked_at < one_of(others, number));
     looked_at.where(some_spoilt());
     add_up(looked_at, true);
 }
@@ -145,10 +143,10 @@ void backward_sweep::define_sweep() {
         own.push_back(layout.is_flat(sum) ? Expr(layout.rows_of_block(sum))
                                           : left_of(sum.of_queries, key_block, query_block));
     }
-    sweep.where(tile * layout.tile < any_of(own, which));
+    sweep.where(tile * layout.tile < one_of(own, which));
     sweep.where(visits(key_block, query_block, here(pairs.head), pairs.batch) != cast<std::uint8_t>(0));
     sums(f_.d, i, f_.b) = 0.0f;
-    sums(f_.d, any_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
+    sums(f_.d, one_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
 }
 
 /// Looks for what is not finite among the rows that a sum's numbers are multiplied by.

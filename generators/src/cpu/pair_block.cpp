@@ -19,29 +19,6 @@ backward_tasks::backward_tasks(const kernel_frame& f)
     blocks_of_part = (query_blocks + parts - 1) / parts;
 }
 
-kept_number::kept_number(const std::string& name, const quantity& x, const std::vector<Var>& over)
-    : values(name),
-      is_condition_(x.value.type().is_bool()),
-      may_be_masked_(x.masked.defined()),
-      may_be_nothing_(x.nothing.defined()) {
-    std::vector<Expr> all{is_condition_ ? cast<std::uint8_t>(x.value) : x.value};
-    for (const Expr& holds : {x.masked, x.nothing})
-        if (holds.defined()) all.push_back(cast<std::uint8_t>(holds));
-    // Algorithm
-    if (all.size() == 1)
-        values(over) = all[0];
-    else
-        values(over) = Tuple(all);
-}
-
-quantity kept_number::at(const std::vector<Expr>& place) const {
-    const FuncRef kept = values(place);
-    const auto part = [&](int i) { return values.outputs() == 1 ? Expr(kept) : Expr(kept[i]); };
-    const auto holds = [&](int i) { return part(i) != cast<std::uint8_t>(0); };
-    return {is_condition_ ? holds(0) : part(0), may_be_masked_ ? holds(1) : Expr(),
-            may_be_nothing_ ? holds(may_be_masked_ ? 2 : 1) : Expr()};
-}
-
 pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                        const std::vector<gradient_sum>& sums)
     : tasks(tasks),

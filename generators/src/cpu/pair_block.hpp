@@ -1,5 +1,6 @@
 #pragma once
 #include "analysis/gradient_plan.hpp"
+#include "stages/kept_number.hpp"
 #include "stages/transposed_pairs.hpp"
 
 #include <functional>
@@ -19,16 +20,6 @@ struct backward_tasks {
     Halide::Expr number(const Halide::Expr& batch, const Halide::Expr& key_head, const Halide::Expr& part) const {
         return (batch * key_heads + key_head) * parts + part;
     }
-};
-
-/// A number that is kept, over some variables.
-struct kept_number {
-    kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over);
-    Halide::Func values;
-    quantity at(const std::vector<Halide::Expr>& place) const;
-
-private:
-    bool is_condition_, may_be_masked_, may_be_nothing_;
 };
 
 /// Blocks of pairs of a query and a key, for what sums them: scores, products of dout with v, and the numbers that are

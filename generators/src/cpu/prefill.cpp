@@ -6,6 +6,7 @@
 #include "passes/prefetch_rows.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <numeric>
 
@@ -15,11 +16,12 @@ using namespace Halide;
 namespace {
 
 /// Words of values as they lie, turned a square at a time.
-void schedule_turned(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
+void schedule_turned(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& task,
+                     const LoopLevel& block) {
     // Schedule
     const Var k2 = its.value_pairs.args()[0], kx("kx"), dx("dx");
     const int square = std::gcd(cut.lanes, std::gcd(cut.key_block / 2, f.value_depth()));
-    its.value_pairs.compute_at(its.state, its.blocks.x)
+    its.value_pairs.compute_at(block)
         .hoist_storage(task)
         .bound_extent(k2, cut.key_block / 2)
         .bound_extent(f.d, f.value_depth())
@@ -30,6 +32,30 @@ void schedule_turned(const cpu_prefill& cut, prefill_state& its, const kernel_fr
         .vectorize(kx)
         .unroll(dx);
     its.value_rows.compute_at(its.value_pairs, f.d).vectorize(f.d, square).unroll(k2);
+}
+
+/// Weights and values of two keys; `in_tile` computes a function where a tile of queries is.
+void schedule_pairs_of_bf16(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& task,
+                            const LoopLevel& block, const std::function<void(Func)>& in_tile) {
+    // Schedule
+    const Var k2 = its.weight_pairs.args()[its.tiled() ? 1 : 2];
+    in_tile(its.weight_pairs);
+    its.weight_pairs.hoist_storage(task)
+        .bound_extent(k2, cut.key_block / 2)
+        .never_partition(std::vector<VarOrRVar>{k2});
+    if (its.tiled()) return schedule_turned(cut, its, f, task, block);
+    const Var j = its.weight_pairs.args()[0];
+    its.weight_pairs.bound_extent(j, 2).reorder(j, f.qi, k2).unroll(j);
+    its.value_pairs.compute_at(block)
+        .hoist_storage(task)
+        .bound_extent(j, 2)
+        .bound_extent(k2, cut.key_block / 2)
+        .bound_extent(f.kb, 1)
+        .never_partition(std::vector<VarOrRVar>{k2});
+    its.value_pairs.bound_extent(f.d, f.value_depth())
+        .reorder(j, f.d, k2)
+        .unroll(j)
+        .vectorize(f.d, std::gcd(2 * cut.lanes, f.value_depth()));
 }
 
 void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
@@ -66,9 +92,9 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
         in_tile(row);
         Stage add = row.update();
         if (its.adds_words(row))
-            add.reorder(its.words.x, f.qi, its.words.y)
-                .unroll(its.words.x)
-                .never_partition(std::vector<VarOrRVar>{its.words.y});
+            add.reorder(its.values->words.x, f.qi, its.values->words.y)
+                .unroll(its.values->words.x)
+                .never_partition(std::vector<VarOrRVar>{its.values->words.y});
         else
             add.reorder(f.qi, its.rk).never_partition(std::vector<VarOrRVar>{its.rk});
         add.vectorize(f.qi, lanes).unroll(f.qi);
@@ -77,50 +103,16 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
         tile_of_pairs(weights);
         weights.never_partition(std::vector<VarOrRVar>{f.ki});
     }
-    if (!its.pairs_of_bf16()) return;
-    if (its.tiled()) {
-        const Var k2 = its.weight_pairs.args()[1];
-        in_tile(its.weight_pairs);
-        its.weight_pairs.hoist_storage(task)
-            .bound_extent(k2, cut.key_block / 2)
-            .never_partition(std::vector<VarOrRVar>{k2});
-        schedule_turned(cut, its, f, task);
-        return;
-    }
-    const Var j = its.weight_pairs.args()[0], k2 = its.weight_pairs.args()[2];
-    its.weight_pairs.never_partition(std::vector<VarOrRVar>{k2});
-    its.value_pairs.never_partition(std::vector<VarOrRVar>{k2});
-    in_tile(its.weight_pairs);
-    its.weight_pairs.hoist_storage(task)
-        .bound_extent(j, 2)
-        .bound_extent(k2, cut.key_block / 2)
-        .reorder(j, f.qi, k2)
-        .unroll(j);
-    its.value_pairs.compute_at(its.state, its.blocks.x)
-        .hoist_storage(task)
-        .bound_extent(j, 2)
-        .bound_extent(k2, cut.key_block / 2)
-        .bound_extent(f.kb, 1);
-    its.value_pairs.bound_extent(f.d, f.value_depth())
-        .reorder(j, f.d, k2)
-        .unroll(j)
-        .vectorize(f.d, std::gcd(2 * lanes, f.value_depth()));
+    if (its.values && its.values->pairs_of_bf16())
+        schedule_pairs_of_bf16(cut, *its.values, f, task, LoopLevel(its.state, its.blocks.x), in_tile);
 }
 
-void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
+void schedule_values(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& chunk,
+                     const LoopLevel& block) {
     // Schedule
     const int lanes = cut.lanes;
-    const Var qv("qv"), dx("dx");
-    its.state.compute_at(task).bound_extent(f.qi, cut.query_block).bound_extent(f.qt, 1).vectorize(f.qi, lanes);
-    its.state.update()
-        .reorder(f.qi, its.dc, its.blocks)
-        .split(f.qi, f.qi, qv, cut.query_tile)
-        .reorder(qv, its.dc, f.qi, its.blocks)
-        .vectorize(qv, lanes)
-        .unroll(qv);
-    its.state.update().never_partition(std::vector<VarOrRVar>{its.blocks});  // one loop, for skip_blocks to guard
-    if (!its.chunk()) return;
-    its.weighted.compute_at(its.state, its.dc).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
+    const Var dx("dx");
+    its.weighted.compute_at(chunk).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
     const auto in_tiles = [&](Stage of) {
         of.split(f.d, f.d, dx, cut.value_tile).reorder(f.qi, dx, f.d).vectorize(f.qi, lanes).unroll(f.qi).unroll(dx);
     };
@@ -141,7 +133,7 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
     if (its.of_masked) {
         in_tiles(its.weighted.update(its.tiled() ? 1 : 0));
         in_registers(its.guarded);
-        schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
+        schedule_masked_values(*its.of_masked, block);
     }
     const auto in_pairs = [&] {
         its.guarded.update()
@@ -180,6 +172,21 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
     if (its.of_masked) add_keys(its.guarded, its.looked_at);
 }
 
+void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
+    // Schedule
+    const int lanes = cut.lanes;
+    const Var qv("qv");
+    its.state.compute_at(task).bound_extent(f.qi, cut.query_block).bound_extent(f.qt, 1).vectorize(f.qi, lanes);
+    its.state.update()
+        .reorder(f.qi, its.dc, its.blocks)
+        .split(f.qi, f.qi, qv, cut.query_tile)
+        .reorder(qv, its.dc, f.qi, its.blocks)
+        .vectorize(qv, lanes)
+        .unroll(qv);
+    its.state.update().never_partition(std::vector<VarOrRVar>{its.blocks});  // one loop, for skip_blocks to guard
+    if (its.values) schedule_values(cut, *its.values, f, LoopLevel(its.state, its.dc), LoopLevel(its.state, its.blocks.x));
+}
+
 void schedule_keys(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
     score_tile_schedule scores(f, its.scores_at);
     schedule_blocks(its.parts, f, cut.lanes, task);
@@ -201,14 +208,17 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
     if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
     for (const Func& weights : its.kept_weights()) add(weights, f.ki.name());
     for (const Func& row : its.weights.of_rows())
-        its.adds_words(row) ? add(row, its.words.y.name(), 2) : add(row, its.rk.x.name());
-    if (its.pairs_of_bf16())
-        add(its.weight_pairs, its.weight_pairs.args()[2].name(), 2),
-            add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),
-            add(its.guarded, its.looked_at.y.name(), 2);
-    else if (its.chunk())
-        add(its.accumulated, its.added.x.name(), 1, its.planned().keys), add(its.guarded, its.looked_at.x.name());
-    if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
+        its.adds_words(row) ? add(row, its.values->words.y.name(), 2) : add(row, its.rk.x.name());
+    if (!its.values) return all;
+    const prefill_values& values = *its.values;
+    if (values.pairs_of_bf16()) {
+        for (const Func& pairs : {values.weight_pairs, values.value_pairs}) add(pairs, pairs.args()[2].name(), 2);
+        add(values.accumulated, values.added.y.name(), 2), add(values.guarded, values.looked_at.y.name(), 2);
+    } else {
+        add(values.accumulated, values.added.x.name(), 1, values.planned().keys);
+        add(values.guarded, values.looked_at.x.name());
+    }
+    if (values.of_masked) all.push_back(values.of_masked->scanned_keys());
     return all;
 }
 
@@ -249,9 +259,9 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
         skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.parts.visits_of_block,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_keys(state, frame, attention);
-        if (state.tiled() && f.request.target->bf16_tiles)
-            attention.add_custom_lowering_pass(
-                new multiply_tiles({state.scores_at.contractions.front().product.name(), state.weighted.name()}));
+        if (state.values && state.values->tiled() && f.request.target->bf16_tiles)
+            attention.add_custom_lowering_pass(new multiply_tiles(
+                {state.scores_at.contractions.front().product.name(), state.values->weighted.name()}));
     }
     for (quadratic_outputs& each : all.pairs) {
         schedule_pairs(cut, each, f);

@@ -2,6 +2,7 @@
 
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "stages/kept_number.hpp"
 #include "stages/masked_values.hpp"
 
 #include <algorithm>
@@ -131,8 +132,7 @@ void gpu_decode_state::define_weights() {
 }
 
 Expr gpu_decode_state::old(int i) const {
-    const FuncRef ref = state(dt, f_.qi, g, sp, f_.qt, f_.h, f_.b);
-    return state.outputs() == 1 ? Expr(ref) : Expr(ref[i]);
+    return number_at(state(dt, f_.qi, g, sp, f_.qt, f_.h, f_.b), i);
 }
 
 void gpu_decode_state::define_state() {
@@ -167,18 +167,12 @@ void gpu_decode_state::define_splits() {
     std::vector<Expr> sums, others;
     for (int j = 0; j < chunk_; ++j) sums.push_back(old(j));
     for (int i = 0; i < layout.beside_accumulators(); ++i) others.push_back(old(chunk_ + i));
-    const auto element = [](const Func& f, const std::vector<Expr>& where, int i) {
-        return f.outputs() == 1 ? Expr(f(where)) : Expr(f(where)[i]);
-    };
-    const auto chosen = [](const Expr& which, const std::vector<Expr>& all) {
-        return all.size() == 1 ? all.front() : mux(which, all);
-    };
     Expr number;
     if (layout.beside_accumulators() > 0) {
         left_of_rows(at) = Tuple(others);
         std::vector<Expr> all;
-        for (int i = 0; i < layout.beside_accumulators(); ++i) all.push_back(element(left_of_rows, of_row, i));
-        number = chosen(x - (chunk_ ? f_.value_depth() : 0), all);
+        for (int i = 0; i < layout.beside_accumulators(); ++i) all.push_back(number_at(left_of_rows(of_row), i));
+        number = one_of(all, x - (chunk_ ? f_.value_depth() : 0));
     }
     if (chunk_) {
         left(at) = Tuple(sums);
@@ -186,10 +180,10 @@ void gpu_decode_state::define_splits() {
         for (int j = 0; j < chunk_; ++j) {
             std::vector<Expr> of_shares;
             for (int g = 0; g < shares; ++g)
-                of_shares.push_back(element(left, {x % across, f_.qi, g, sp, f_.qt, f_.h, f_.b}, j));
+                of_shares.push_back(number_at(left(x % across, f_.qi, g, sp, f_.qt, f_.h, f_.b), j));
             all.push_back(joined(of_shares, [](const Expr& a, const Expr& b) { return a + b; }));
         }
-        const Expr sum = chosen(x / across, all);
+        const Expr sum = one_of(all, x / across);
         number = number.defined() ? select(x < f_.value_depth(), sum, number) : sum;
     }
     partial(x, f_.qi, sp, f_.qt, f_.h, f_.b) = number;

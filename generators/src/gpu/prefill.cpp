@@ -109,8 +109,8 @@ void prefill_loops::schedule(Func outputs, int definition, epilogue& rows, prefi
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
     const Var qo(definition == 0 ? "qo" : "qo_again"), dg("dg"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
-    const int together = state && state->chunk() ? state->depths_together() : cut_.chunk,
-              across = state && state->chunk() ? state->chunks() : (f_.value_depth() + cut_.chunk - 1) / cut_.chunk;
+    const int together = state && state->values ? state->depths.together : cut_.chunk,
+              across = state && state->values ? state->depths.count : (f_.value_depth() + cut_.chunk - 1) / cut_.chunk;
     Stage made = definition == 0 ? Stage(outputs) : outputs.update(definition - 1);
     made.split(q, qo, qi, cut_.query_block, guard)
         .split(qi, thread_y, qi, cut_.query_tile, guard)
@@ -137,13 +137,12 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     const RVar visited("visited"), decided("decided");
     const MemoryType shared = MemoryType::GPUShared;
     Func& state = its.state;
-    const int chunks = its.chunks();
 
     state.compute_at(task)
         .store_in(MemoryType::Register)
         .bound_extent(qi, cut_.query_block)
         .bound_extent(qt, 1)
-        .bound_extent(dc, chunks);
+        .bound_extent(dc, its.depths.count);
     state.split(qi, thread_y, qi, cut_.query_tile).reorder(qi, dc, thread_y).gpu_threads(dc, thread_y).unroll(qi);
     Stage update = state.update();
     update.split(its.blocks.x, decided, visited, decided_at_once, TailStrategy::GuardWithIf)
@@ -196,11 +195,13 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
             .gpu_threads(dc, thread_y)
             .unroll(qi);
     }
-    if (!its.chunk()) return;
-    its.values.compute_at(block).store_in(shared).bound_extent(kb, 1).align_storage(d, padded_values(f_.value_depth()));
-    by_all_threads(its.values, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
-    its.accumulated.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
-    its.accumulated.update().reorder(qi, d, its.added.x).unroll(qi).unroll(d).unroll(its.added.x, its.planned().keys);
+    if (!its.values) return;
+    Func &values = its.values->values, &accumulated = its.values->accumulated;
+    const RVar& key = its.values->added.x;
+    values.compute_at(block).store_in(shared).bound_extent(kb, 1).align_storage(d, padded_values(f_.value_depth()));
+    by_all_threads(values, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
+    accumulated.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
+    accumulated.update().reorder(qi, d, key).unroll(qi).unroll(d).unroll(key, its.values->planned().keys);
 }
 
 /// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.

@@ -28,12 +28,9 @@ remade_tasks::remade_tasks(const kernel_frame& first, const gpu_prefill& cut, ep
     // Algorithm
     std::vector<Expr> values = again_.outputs.values().as_vector();
     FuncRef made = rows.outputs(frame_.d, frame_.q, frame_.h, frame_.b);
-    for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = marked_tasks::again(values[i], values.size() == 1 ? Expr(made) : Expr(made[static_cast<int>(i)]));
-    if (values.size() == 1)
-        made = values[0];
-    else
-        made = Tuple(values);
+    for (int i = 0; i < static_cast<int>(values.size()); ++i)
+        values[i] = marked_tasks::again(values[i], number_at(made, i));
+    made = Tuple(values);
 }
 
 void remade_tasks::apply(epilogue& rows, int rows_together, Pipeline& attention) {

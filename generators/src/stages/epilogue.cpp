@@ -80,7 +80,7 @@ Expr epilogue::saved_row(int from_last, const Expr& query) const {
 Func epilogue::saved_output() const {
     Func saved_output("saved_output");
     const FuncRef made = outputs(f_.d, f_.q, f_.h, f_.b);
-    saved_output(f_.d, f_.q, f_.h, f_.b) = outputs.outputs() == 1 ? Expr(made) : Expr(made[outputs.outputs() - 1]);
+    saved_output(f_.d, f_.q, f_.h, f_.b) = number_at(made, outputs.outputs() - 1);
     return saved_output;
 }
 
@@ -164,18 +164,9 @@ std::map<int, quantity> epilogue::primitives() {
 void epilogue::hoist(int node) {
     if (hoisted_.contains(node)) return;
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
-    hoisted_row kept{Func("row_" + std::to_string(node)), x.value.type().is_bool(), x.masked.defined()};
-    std::vector<Expr> values{kept.condition ? cast<uint8_t>(x.value) : x.value};
-    if (kept.may_hide) values.push_back(cast<uint8_t>(x.masked));
-    kept.row(row_) = Tuple(values);
-    rows.push_back(kept.row);
+    const kept_number kept("row_" + std::to_string(node), {x.value, x.masked}, row_);
+    rows.push_back(kept.values);
     hoisted_.emplace(node, kept);
-}
-
-quantity epilogue::read(const hoisted_row& kept) const {
-    const FuncRef ref = kept.row(in_loop_);
-    const Expr value = kept.may_hide ? Expr(ref[0]) : Expr(ref), zero = cast<uint8_t>(0);
-    return {kept.condition ? value != zero : value, kept.may_hide ? ref[1] != zero : Expr()};
 }
 
 Expr epilogue::written_row(int node) {
@@ -199,11 +190,11 @@ Expr epilogue::written_output(int node, const Type& type) {
         if (!reached[n] || !is_done(n)) continue;
         known.push_back(n);
         if (f_.node(n).kind == kind::row)
-            hoist(n), at.known[n] = read(hoisted_.at(n));
+            hoist(n), at.known[n] = hoisted_.at(n).at(in_loop_);
         else
             at.known[n] = {normal.at(core_of(n))(f_.q, f_.d, f_.h, f_.b), {}};
     }
-    for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
+    for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = hoisted_.at(n).at(in_loop_);
     const quantity x = f_.evaluate(node, at);
     const Expr number = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
     const bool by_instruction = uses_tensor_cores(f_.request.schedule) && type.is_float() && type.bits() == 16;

@@ -1,4 +1,5 @@
 #pragma once
+#include "stages/kept_number.hpp"
 #include "stages/kernel_frame.hpp"
 #include "stages/softmax_state.hpp"
 
@@ -40,18 +41,12 @@ public:
     std::map<int, Halide::Func> normal;  ///< (query, value depth, head, batch), by core: weighted sums, normalised
 
 private:
-    struct hoisted_row {
-        Halide::Func row;
-        bool condition{}, may_hide{};
-    };
-
     void mark(std::vector<Halide::Expr>& values) const;
     Halide::Expr saved_row(int from_last, const Halide::Expr& query) const;
     std::map<int, quantity> primitives();
     quantity logarithm(int core, int sink) const;
     const Halide::Func& denominator(int core, int sink);
     int core_of(int node) const;
-    quantity read(const hoisted_row& kept) const;
     void hoist(int node);
     Halide::Expr written_row(int node);
     Halide::Expr written_output(int node, const Halide::Type& type);
@@ -63,7 +58,7 @@ private:
     const std::vector<Halide::Var> row_;                ///< query in block, query block, head, batch
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it
     std::map<int, quantity> primitives_;
-    std::map<int, hoisted_row> hoisted_;
+    std::map<int, kept_number> hoisted_;
 };
 
 }  // namespace attune::generators::inline stages

@@ -1,6 +1,7 @@
 #include "stages/quadratic_outputs.hpp"
 
 #include "expr/math.hpp"
+#include "stages/kept_number.hpp"
 
 #include <algorithm>
 
@@ -107,19 +108,16 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& of_pair) {
     }
     std::vector<Expr> initial, next;
     const FuncRef value = values(at);
-    const auto each = [&](const FuncRef& ref, std::size_t i) {
-        return of_pair.size() == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]);
-    };
     for (int node : nodes_)
         initial.push_back(f_.node(node).kind == kind::scores ? or_negative_infinity(Internal::const_false(), 0.0f)
                                                              : Expr(0.0f));
     tile(over) = Tuple(initial);
     const FuncRef before = tile(over);
-    for (std::size_t i = 0; i < of_pair.size(); ++i) {
-        Expr here = each(value, i);
+    for (int i = 0; i < static_cast<int>(of_pair.size()); ++i) {
+        Expr here = number_at(value, i);
         if (of == shape::columns)  // the last block may have room for more queries than there are
             here = select(steps.y * f_.cut.query_block + steps.x < f_.inputs.query_length, here, 0.0f);
-        next.push_back(of == shape::pairs ? here : each(before, i) + here);
+        next.push_back(of == shape::pairs ? here : number_at(before, i) + here);
     }
     tile(over) = Tuple(next);
 }
@@ -134,8 +132,8 @@ void quadratic_outputs::define_outputs() {
     if (of == shape::columns) over = {f_.k, f_.h, f_.b}, at = {ki, kb, f_.h, f_.b};
     const FuncRef here = tile(at);
     std::vector<Expr> made;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-        const Expr value = nodes_.size() == 1 ? Expr(here) : Expr(here[static_cast<int>(i)]);
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+        const Expr value = number_at(here, i);
         made.push_back(of == shape::head_means ? value * (1.0f / f_.inputs.heads) : value);
     }
     outputs(over) = Tuple(made);

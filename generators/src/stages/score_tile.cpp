@@ -3,6 +3,7 @@
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "stages/fragment_scores.hpp"
+#include "stages/kept_number.hpp"
 
 #include <bit>
 #include <cmath>
@@ -132,26 +133,12 @@ void score_tile::hoist(const std::vector<kept_node>& numbers, place& at) {
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
-        const bool condition = x.value.type().is_bool();
-        std::vector<Expr> values{condition ? cast<uint8_t>(x.value) : x.value};
-        if (x.masked.defined()) values.push_back(cast<uint8_t>(x.masked));
-        // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
-        Func kept(pass_ +
-                  (of_query ? "hoisted_of_queries_"
-                   : of_key ? "hoisted_of_keys_"
-                            : "hoisted_of_task_") +
-                  std::to_string(n));
-        if (values.size() == 1)
-            kept(over) = values[0];
-        else
-            kept(over) = Tuple(values);
-        const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
-        const Expr zero = cast<uint8_t>(0);
-        at.known.emplace(
-            n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
-        (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept);
-        if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.name());
-        if (dense.defined()) dense_where[kept.name()] = dense;
+        const char* name = of_query ? "hoisted_of_queries_" : of_key ? "hoisted_of_keys_" : "hoisted_of_task_";
+        const kept_number kept(pass_ + name + std::to_string(n), {x.value, x.masked}, over);
+        at.known.emplace(n, kept.at({over.begin(), over.end()}));
+        (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept.values);
+        if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.values.name());
+        if (dense.defined()) dense_where[kept.values.name()] = dense;
     }
 }
 
@@ -377,7 +364,7 @@ Expr score_tile::of_query(const Expr& row) const {
     Expr all = 0.0f;
     for (const Func& kept : hoisted_of_queries) {
         const FuncRef at = kept(row, f_.qt, f_.h, f_.b);
-        for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
+        for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(number_at(at, i));
     }
     for (const contraction& c : contractions)
         if (c.fixed && along == lanes::queries) all = all + c.panel(row, 0, f_.qt, f_.h, f_.b);

@@ -1,0 +1,126 @@
+#include "cpu/decode_values.hpp"
+
+#include <numeric>
+
+namespace attune::generators::inline cpu {
+using namespace Halide;
+
+namespace {
+
+/// Adds values to a tile of sums in registers, so many keys and all that is left of a row's channels at a time.
+void schedule_sums_in_registers(decode_values& its, const kernel_frame& f) {
+    // Schedule
+    const RVar ro("ro"), rx("rx");
+    const Var dx("dx");
+    const int vector = its.planned().vector;
+    its.sums.vectorize(f.d, vector).unroll(f.d).unroll(f.qi);
+    its.sums.update().split(its.rk, ro, rx, f.schedule_as<cpu_decode>().value_tile).split(f.d, f.d, dx, vector);
+    its.sums.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
+}
+
+/// A few keys at a time, in the order in which memory has them: each row's sums come from the cache and go there again.
+void schedule_sums_in_cache(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
+    // Schedule
+    const RVar ro("ro"), rx("rx");
+    const Var dx("dx"), qx("qx");
+    const int vector = its.planned().vector;
+    its.accumulated.vectorize(f.d, vector);
+    its.accumulated.update()
+        .split(its.rk, ro, rx, cut.value_tile)
+        .split(f.d, f.d, dx, vector)
+        .split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::GuardWithIf);
+    its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
+}
+
+/// A tile of rows and channels at a time, all keys of the block. For a channel's tile after the other, so that the
+/// values of all keys in it stay in the first-level cache for all rows.
+void schedule_sums_of_block(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
+    // Schedule
+    const Var dj("dj"), dx("dx"), qx("qx");
+    const int channels = its.planned().channels, rows = cut.query_tile;
+    its.accumulated.split(f.d, f.d, dj, channels)
+        .split(dj, dj, dx, its.planned().vector)
+        .split(f.qi, f.qi, qx, rows, TailStrategy::RoundUp);
+    its.accumulated.reorder(dx, dj, qx, f.qi, f.d).vectorize(dx).unroll(dj).unroll(qx);
+    its.sums.compute_at(its.accumulated, f.qi).bound_extent(f.d, channels).bound_extent(f.qi, rows);
+    its.sums.bound_extent(f.kb, 1).bound_extent(f.qt, 1);
+    schedule_sums_in_registers(its, f);
+}
+
+void schedule_digits(decode_values& its, const kernel_frame& f, const Var& tile) {
+    // Schedule
+    const Var dx("dx"), &l = row_reductions::l;
+    decode_values::integer_sum& of = its.of_digits;
+    const int vector = its.planned().vector;
+    of.sums.compute_at(its.accumulated, tile);
+    of.sums.bound_extent(of.digit, its.digits_of_weights())
+        .vectorize(f.d, vector)
+        .unroll(f.d)
+        .unroll(of.digit)
+        .unroll(f.qi);
+    of.sums.update().split(f.d, f.d, dx, vector);
+    of.sums.update()
+        .reorder(of.few.x, dx, f.d, of.digit, f.qi, of.few.y)
+        .atomic()
+        .vectorize(of.few.x)
+        .vectorize(dx)
+        .unroll(f.d)
+        .unroll(of.digit)
+        .unroll(f.qi);
+    of.interleaved.compute_at(of.sums, of.few.y).bound_extent(l, its.integers());
+    const int side_by_side =
+        f.request.target->registers < 32 ? vector : std::gcd(its.planned().channels, f.value_depth() / its.pieces);
+    of.interleaved.split(f.d, f.d, dx, side_by_side).reorder(dx, l, f.d).vectorize(dx).unroll(l).unroll(f.d);
+}
+
+/// Of values that are codes: sums of a few rows and vectors, in registers.
+void schedule_codes(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
+    // Schedule
+    const Var dx("dx"), dt("dt"), qx("qx");
+    const int vector = its.planned().vector;
+    const auto schedule_tile = [&](Stage stage, int channels, int rows) {
+        stage.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, vector).vectorize(dx).unroll(f.d);
+        if (!its.in_order) stage.unroll(dt);  // what a channel's position decides is decided here
+        stage.split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
+            .reorder(dx, f.d, qx, dt, f.qi);
+        if (rows > 1) stage.unroll(qx);
+    };
+    schedule_tile(its.accumulated.specialize(f.rows() == 1), its.planned().channels_of_one_row, 1);
+    schedule_tile(its.accumulated, its.planned().channels, cut.query_tile);
+    if (its.integers() > 0) return schedule_digits(its, f, dt);
+    its.sums.compute_at(its.accumulated, dt);
+    schedule_sums_in_registers(its, f);
+}
+
+}  // namespace
+
+void schedule_values(const cpu_decode& cut, decode_values& its, const kernel_frame& f,
+                     const std::function<Func(Func)>& in_block) {
+    // Schedule
+    if (its.integers() > 0) {
+        decode_values::integer_sum& of = its.of_digits;
+        const Var kx("kx");
+        in_block(of.digits)
+            .bound_extent(f.ki, cut.key_block)
+            .bound_extent(of.digit, its.digits_of_weights())
+            .split(f.ki, f.ki, kx, cut.lanes)
+            .reorder(kx, of.digit, f.ki)
+            .vectorize(kx)
+            .unroll(of.digit);
+        in_block(of.largest);
+        in_block(of.without_step);
+    }
+    in_block(its.accumulated).bound_extent(f.d, f.value_depth());
+    if (its.is_of_codes())
+        schedule_codes(cut, its, f);
+    else if (its.sums.defined())
+        schedule_sums_of_block(cut, its, f);
+    else
+        schedule_sums_in_cache(cut, its, f);
+    if (!its.looks_at_pairs()) return;
+    Stage looked = its.accumulated.update(its.planned().of_whole_block ? 0 : 1);
+    looked.reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.planned().vector);
+    looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
+}
+
+}  // namespace attune::generators::inline cpu

@@ -1,0 +1,32 @@
+#pragma once
+#include "expr/pointwise.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attune::generators::inline stages {
+
+/// A number of the graph that is computed once for all that read it, over some axes. Conditions are kept as bytes, and
+/// so is whether the number is masked, or nothing, where it may be.
+class kept_number {
+public:
+    kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over);
+    quantity at(const std::vector<Halide::Expr>& place) const;
+
+    Halide::Func values;  ///< what there is to schedule
+
+private:
+    bool is_condition_, may_be_masked_, may_be_nothing_;
+};
+
+/// Number `i` of those that a function has at a place.
+inline Halide::Expr number_at(const Halide::FuncRef& place, int i) {
+    return place.size() == 1 ? Halide::Expr(place) : Halide::Expr(place[i]);
+}
+
+/// The one of some numbers that `which` says, from 0.
+inline Halide::Expr one_of(const std::vector<Halide::Expr>& all, const Halide::Expr& which) {
+    return all.size() == 1 ? all.front() : Halide::mux(which, all);
+}
+
+}  // namespace attune::generators::inline stages

@@ -1,0 +1,61 @@
+#pragma once
+#include "stages/masked_values.hpp"
+#include "stages/score_tile.hpp"
+#include "stages/softmax_state.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace attune::generators::inline stages {
+
+/// How the value depths of a row are cut into chunks, each with a maximum and a sum of its own.
+struct depth_chunks {
+    explicit depth_chunks(const kernel_frame& f);
+    /// The value depth of an element of the chunks, one chunk after the other.
+    Halide::Expr depth_of(const Halide::Expr& element) const;
+
+    int size;  ///< value depths that share a state; 0 where no values are weighed
+    int count;
+    int together;  ///< of a chunk that are neighbours: all; on a GPU as many as a load fetches at once, so that
+                   ///< neighbouring threads, which have neighbouring chunks, read neighbouring words of a row
+};
+
+/// Weights times the values of a block of keys, in prefill: queries lie in lanes. On a CPU a block is added in one of
+/// two ways, all of it or, where a masked value is not finite, one pair at a time. Pairs are (query in block, key in
+/// block, key block, query block, head, batch).
+class prefill_values {
+public:
+    /// Tiled, the sum of a row's weights becomes one of words.
+    prefill_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts, block_weights& weights);
+
+    /// How weights and values are multiplied.
+    const value_plan& planned() const { return *f_.keys().values; }
+    /// Two keys at a time.
+    bool pairs_of_bf16() const { return is_of_bf16(planned().how); }
+    /// So, by tiles: both are words of two keys.
+    bool tiled() const { return made_by<bf16_tiles>(planned().how); }
+
+    // What there is to schedule.
+    Halide::Func values;  ///< (value depth, key in block, key block, head, batch); undefined of pairs of bf16
+    /// (of two, query in block, half the key in block, key block, ...) and (of two, value depth, half the key in block,
+    /// key block, head, batch). Tiled, words of two keys: the same without the first axis, and values with the keys
+    /// first, turned from value_rows (value depth, half the key in block, key block, head, batch).
+    Halide::Func weight_pairs{"weight_pairs"}, value_pairs{"value_pairs"}, value_rows{"value_rows"};
+    /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
+    /// block whose masked values matter; the sums of a chunk. With both loops in one Func LLVM keeps one of the tile's
+    /// sums in memory (AVX2), and the loop takes twice as long.
+    Halide::Func accumulated{"accumulated"}, guarded{"guarded"}, weighted{"weighted"};
+    Halide::RDom added, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
+    Halide::RDom words;             ///< of two, half the keys of a block: tiled, what sums of weights are made of
+    std::optional<masked_values> of_masked;
+
+private:
+    void define_words(block_weights& weights);
+    void define_values(score_tile& scores_at, const subblocks& parts, const Halide::Func& weighing);
+    void define_pairs(const score_tile& scores_at, const subblocks& parts, const Halide::Func& weights);
+
+    const kernel_frame& f_;
+    const std::vector<Halide::Var> element_{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+};
+
+}  // namespace attune::generators::inline stages
