@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No file of C++ is longer than 400 lines, no function longer than 80, and no switch goes by operation.
+"""No file of C++ is longer than 400 lines, no function longer than 80, and no switch goes by operation. Outside the tests no class has more than 15
+data members, and no function more than 6 parameters; what has more is named below, with what it has and why, and may not grow.
 
     check_sizes.py SOURCES [--list N]    --list prints the N longest of both
     check_sizes.py --check-itself        functions written here are found, with their lengths
@@ -13,7 +14,30 @@ import os
 import re
 import sys
 
-LONGEST_FILE, LONGEST_FUNCTION = 400, 80
+LONGEST_FILE, LONGEST_FUNCTION, MOST_MEMBERS, MOST_PARAMETERS = 400, 80, 15, 6
+STAGES = "the functions of one pass, all of which its schedules name"
+RECORD = "a record, a member for each thing that is printed or stored"
+C = "a function of a C interface, or beneath one"
+PLANNING = "what ranks agreed on before, each part from elsewhere"
+MORE_MEMBERS = {  # class: (data members, why)
+    "tensor_state": (41, STAGES), "gpu_decode_state": (35, STAGES), "backward_sweep": (30, STAGES), "score_tile": (25, STAGES),
+    "precomputed_tensor": (19, STAGES), "pair_block": (19, STAGES), "recurrent_chunk": (17, STAGES),
+    "explanation": (44, RECORD), "kernel": (28, RECORD), "exchange_plan": (24, RECORD), "attune_mpi_planning": (23, RECORD), "plan": (18, RECORD),
+    "cuda_functions": (18, "a table of a driver's functions"),
+    "ir_builder": (29, "a list under construction, with a member for each way in which it may be wrong"),
+    "bound_call": (18, "all that one call was bound to"),
+    "tune_command": (18, "a member for each option"), "emit_command": (16, "a member for each option"),
+}
+MORE_PARAMETERS = {  # function: (parameters, why)
+    "launch_kernel": (11, C), "answer": (10, C), "call_of": (8, C), "attune_blocks": (7, C), "attune_explain": (7, C), "attune_mpi_prepare": (7, C),
+    "attune_mpi_run": (7, C), "attune_reference_evaluate": (7, C),
+    "sliding_tiles_3d": (9, "a formula: three lengths of a canvas, of a tile and of a window"),
+    "keep": (7, "a formula: a probability, a seed of two halves and the four indices of a pair"),
+    "work_of": (8, PLANNING), "layout::layout": (8, PLANNING), "cost_of_head_parts": (8, PLANNING), "cost_of": (7, PLANNING),
+    "whole_chunks::whole_chunks": (7, PLANNING),
+    "bound_call::bound_call": (7, "a call and where it begins"),
+    "copy": (7, "two tensors, each with the place in it that its recursion has reached"),
+}
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/'                                    # comments
     r'|(?:u8|[uUL])?R"([^()\\\s]{0,16})\(.*?\)\1"'           # raw strings
@@ -45,23 +69,24 @@ def is_function(statement):
 
 
 def parameters(words):
-    """How many parameters a function has, by the tokens of its declarator."""
-    count, angles, depth, opened = 0, 0, 0, False
+    """The name of a function and how many parameters it has, by the tokens of its declarator."""
+    name, count, angles, depth = "", 0, 0, 0
     for i, word in enumerate(words):
-        if not opened:
+        if not name:
             angles += (word == "<") - (word == ">")
-            opened = word == "(" and angles <= 0 and words[i - 1:i] != ["operator"] and words[i - 1] not in NO_NAMES
-            skipped = word == "(" and not opened and angles <= 0
-            depth = 1 if opened else depth
-            count = int(opened and words[i + 1:i + 2] != [")"])
-            angles = 0 if opened or skipped else angles
+            if word != "(" or angles > 0 or words[i - 1:i] == ["operator"]:
+                continue
+            angles = 0
+            if words[i - 1] not in NO_NAMES:
+                name, depth = words[i - 1] if words[i - 2:i - 1] != ["::"] else words[i - 3] + "::" + words[i - 1], 1
+                count = int(words[i + 1:i + 2] != [")"])
             continue
         depth += (word in ("(", "[")) - (word in (")", "]"))
         if depth == 0:
             break
         angles += (word == "<") - (word == ">")
         count += word == "," and depth == 1 and angles == 0
-    return count
+    return name, count
 
 
 def members(words):
@@ -81,7 +106,7 @@ def members(words):
 
 
 def functions(text, classes=None):
-    """(first line, last line, what is written on the first, parameters) of every function; `classes` gets (line, name, data members)."""
+    """(first line, last line, what is written on the first, name, parameters) of every function; `classes` gets (line, name, data members)."""
     found, levels, statement, line, at = [], [], [], 1, 0
     for match in TOKEN.finditer(text):
         line += text.count("\n", at, match.start())
@@ -108,7 +133,7 @@ def functions(text, classes=None):
             kind, first, before = levels.pop()
             statement = before + [("{}", line)] if kind in ("initializer", "block") else []
             if kind == "function":
-                found.append((first, line, text.splitlines()[first - 1].strip(), parameters(before)))
+                found.append((first, line, text.splitlines()[first - 1].strip(), *parameters(before)))
             elif kind == "class" and classes is not None and "enum" not in before[0].split():
                 name = re.search(r"(?:class|struct|union) (?:alignas \( \w+ \) )?(\w+(?: :: \w+)*)(?: final)?(?: <[^:]*>)?(?: :.*)?$", before[0])
                 classes.append((first, name[1].replace(" ", "") if name else "", before[1]))
@@ -123,6 +148,20 @@ def functions(text, classes=None):
         else:
             statement.append((token, line))
     return found
+
+
+def too_many(counted, of_what, most, exceptions):
+    """What has more than `most`, or than its exception allows; exceptions that nothing needs any more."""
+    largest, wrong = {}, []
+    for count, name, where in counted:
+        if count <= most:
+            continue
+        allowed, _ = exceptions.get(name, (most, ""))
+        largest[name] = max(largest.get(name, 0), count)
+        if count > allowed:
+            wrong.append(f"{where} has {count} {of_what}, more than {allowed}")
+    return wrong + [f"{name} is allowed {allowed} {of_what} and has {largest.get(name, f'at most {most}')}: say so in {os.path.basename(__file__)}"
+                    for name, (allowed, _) in exceptions.items() if largest.get(name, 0) < allowed]
 
 
 def switches(text):
@@ -164,12 +203,36 @@ inline constexpr int g = [] {
 #define h(x) {
 }
 '''
-    got = [(first, last) for first, last, _ in functions(text)]
-    expected = [(5, 8), (9, 9), (12, 17), (19, 19), (21, 23)]
+    classes = []
+    got = [(first, last, count) for first, last, _, _, count in functions(text, classes)]
+    expected = [(5, 8, 1), (9, 9, 0), (12, 17, 1), (19, 19, 1), (21, 23, 0)]
+    parts = '''struct d final : c {
+    static constexpr int none = 0;
+    using e = int;
+    enum class f { g, h };
+    struct i { int j, k; };
+    i l{1, 2};
+    std::map<int, std::pair<int, int>> m, n = {{1, {2, 3}}};
+    const std::function<void(int)> o;
+    int p(int q) const { return q; }
+    virtual void r(std::span<const int> s, std::map<int, int> t = {}, int (&u)[2]) = 0;
+private:
+    int v_;
+};
+template <class A, class B> auto operator()(const A& a, std::pair<A, B> b) requires(c<A>) { return a; }
+std::map<int, int> w(int x, std::function<int(int, int)> y, int z = f(1, 2)) { return {}; }
+'''
+    inside = []
+    took = [(name, count) for *_, name, count in functions(parts, inside)]
+    had = [(name, count) for _, name, count in inside]
+    if had != [("i", 2), ("d", 5)] or took != [("p", 1), (")", 2), ("w", 3)]:
+        sys.exit(f"FAILED  expected 2 and 5 data members and 1, 2 and 3 parameters, got {had} and {took}")
     by = "void f() {\n    switch (op) {\n        case operation::add: break;\n    }\n    switch (of) {\n        case family::sums: break;\n        default: break;\n    }\n}\n"
     lines = list(switches(by))
     if got != expected or lines != [2, 5]:
         sys.exit(f"FAILED  expected functions {expected} and switches [2, 5], got {got} and {lines}")
+    if too_many([(8, "a", "a"), (9, "b", "b"), (3, "c", "c")], "parts", 7, {"b": (9, "why"), "c": (8, "why")}) == []:
+        sys.exit("FAILED  expected that a is too large and c no exception, got nothing")
 
 
 def main():
@@ -181,7 +244,7 @@ def main():
     check_itself()
     if options.check_itself:
         return 0
-    files, lengths, wrong = [], [], []
+    files, lengths, members_of, parameters_of, wrong = [], [], [], [], []
     for top in ("dsl", "generators", "runtime", "tests", "examples"):
         for where, _, names in os.walk(os.path.join(options.sources, top)):
             for name in sorted(names):
@@ -192,17 +255,25 @@ def main():
                     text = opened.read()
                 path = os.path.relpath(path, options.sources)
                 files.append((text.count("\n"), path))
-                lengths += [(last - first + 1, f"{path}:{first} {head}") for first, last, head in functions(text)]
+                classes = []
+                found = functions(text, classes)
+                lengths += [(last - first + 1, f"{path}:{first} {head}") for first, last, head, *_ in found]
+                if top in ("dsl", "generators", "runtime"):
+                    members_of += [(count, name, f"{path}:{first} {name}") for first, name, count in classes]
+                    parameters_of += [(count, name, f"{path}:{first} {head}") for first, _, head, name, count in found]
                 wrong += [f"{path}:{line} switches over operations: ask for the family, or by_operation (ir/operations.hpp)" for line in switches(text)]
     if len(files) < 100 or len(lengths) < 1000:
         sys.exit(f"expected the files of attune in {options.sources}, found {len(files)} with {len(lengths)} functions")
     wrong += [f"{path} has {length} lines, more than {LONGEST_FILE}" for length, path in files if length > LONGEST_FILE]
     wrong += [f"{path} has {length} lines, more than {LONGEST_FUNCTION}" for length, path in lengths if length > LONGEST_FUNCTION]
-    for length, what in sorted(files, reverse=True)[:options.list] + sorted(lengths, reverse=True)[:options.list]:
-        print(length, what)
+    wrong += too_many(members_of, "data members", MOST_MEMBERS, MORE_MEMBERS) + too_many(parameters_of, "parameters", MOST_PARAMETERS, MORE_PARAMETERS)
+    counted = ([(count, what) for count, _, what in of] for of in (members_of, parameters_of))
+    for of in (files, lengths, *counted):
+        for number, what in sorted(of, reverse=True)[:options.list]:
+            print(number, what)
     for sentence in wrong:
         print("FAILED  " + sentence)
-    print(f"{len(files)} files, {len(lengths)} functions")
+    print(f"{len(files)} files, {len(lengths)} functions, {len(members_of)} classes; {len(MORE_MEMBERS)} of them and {len(MORE_PARAMETERS)} functions are exceptions")
     return 1 if wrong else 0
 
 

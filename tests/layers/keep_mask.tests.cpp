@@ -72,7 +72,7 @@ std::vector<bool> reference_mask(double probability) {
                 for (std::int64_t key = 0; key < keys_at; ++key)
                     all.push_back(reference::keeps(probability,
                                                    static_cast<std::int32_t>(static_cast<std::uint32_t>(seed)),
-                                                   static_cast<std::int32_t>(seed >> 32), b, h, q, key));
+                                                   static_cast<std::int32_t>(seed >> 32), {b, h, q, key}));
     return all;
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("what is kept: a condition of the pair, by the seed") {
 
 TEST_CASE("nothing is dropped with probability 0, everything with 1") {
     for (std::int64_t key = 0; key < 100; ++key) {
-        CHECK(reference::keeps(0.0, 1, 2, 3, 4, 5, key));
-        CHECK_FALSE(reference::keeps(1.0, 1, 2, 3, 4, 5, key));
+        CHECK((reference::keeps(0.0, 1, 2, {3, 4, 5, key})));
+        CHECK_FALSE((reference::keeps(1.0, 1, 2, {3, 4, 5, key})));
     }
 }

@@ -254,7 +254,7 @@ column evaluation::keep(const instruction& n) {
     const std::int32_t seed = value(n.arguments[1])->integer.at(0), upper_half = value(n.arguments[2])->integer.at(0);
     column kept = counting(0, n_);
     if (n.argument_count == 3) {
-        for (std::int32_t& key : kept.integer) key = keeps(p, seed, upper_half, b_, h_, q_, key);
+        for (std::int32_t& key : kept.integer) key = keeps(p, seed, upper_half, {b_, h_, q_, key});
         return kept;
     }
     std::array<shared_column, 4> drawn_for;
@@ -264,7 +264,7 @@ column evaluation::keep(const instruction& n) {
             const auto& of = drawn_for[a]->integer;
             return of[of.size() == 1 ? 0 : key];
         };
-        kept.integer[key] = keeps(p, seed, upper_half, at(0), at(1), at(2), at(3));
+        kept.integer[key] = keeps(p, seed, upper_half, {at(0), at(1), at(2), at(3)});
     }
     return kept;
 }

@@ -16,10 +16,10 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::
     return c;
 }
 
-/// Whether dropout with probability p keeps a pair. The seed's lower half and upper half are the key.
-inline bool keeps(double p, std::int32_t seed, std::int32_t upper_half, std::int64_t b, std::int64_t h, std::int64_t q,
-                  std::int64_t key) {
+/// Whether dropout with probability p keeps the pair (b, h, q, key). The seed's lower half and upper half are the key.
+inline bool keeps(double p, std::int32_t seed, std::int32_t upper_half, const std::array<std::int64_t, 4>& pair) {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+    const auto& [b, h, q, key] = pair;
     const auto words = philox({word(key / 4), word(q), word(h), word(b)}, word(seed), word(upper_half));
     return words[static_cast<std::size_t>(key % 4)] >= std::round(p * 4294967296.0);
 }

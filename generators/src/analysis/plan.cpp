@@ -333,17 +333,14 @@ bool is_irregular(const graph_ir& graph, const instruction& node, const std::vec
 }  // namespace
 
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given) {
+    node_map<dependences_of_node> varies(graph.nodes.size());
+    fold(graph.nodes, varies, [&](node_id n, const instruction& node, const auto& of) {
+        return given.contains(n) ? dependences_of_node{variable::none, std::uint64_t{1} << 63}
+                                 : dependences_at(node, of);
+    });
     std::vector<dependence> all(graph.nodes.size());
     fold(graph.nodes, all, [&](node_id n, const instruction& node, const auto& of) {
-        const bool of_arguments = about(node.op).passes_on != passes_on::nothing;
-        const dependences_of_node on = dependences_at(node, [&](node_id argument) {
-            const dependence& below = of(argument);
-            return dependences_of_node{(below.query ? variable::query : 0u) | (below.key ? variable::key : 0u) |
-                                           (below.head ? variable::head : 0u) | (below.batch ? variable::batch : 0u) |
-                                           (below.channel ? variable::channel : 0u) |
-                                           (below.score ? variable::score : 0u),
-                                       below.bound};
-        });
+        const dependences_of_node& on = varies[n];
         dependence here{on.has(variable::query),
                         on.has(variable::key),
                         on.has(variable::head),
@@ -351,13 +348,14 @@ std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& 
                         on.has(variable::channel),
                         on.has(variable::score),
                         on.bound};
+        if (given.contains(n)) return here;
         here.costly = about(node.op).effort == effort::costly;
         here.irregular = is_irregular(graph, node, all);
+        const bool of_arguments = about(node.op).passes_on != passes_on::nothing;
         for (int i = node.op == operation::load ? 1 : 0; of_arguments && i < node.argument_count; ++i) {
             here.costly = here.costly || of[i].costly;
             here.irregular = here.irregular || of[i].irregular;
         }
-        if (given.contains(n)) here = dependence{}, here.bound = std::uint64_t{1} << 63;
         here.irregular = here.irregular && (here.query || here.key);  // one value is as regular as can be
         return here;
     });

@@ -83,13 +83,14 @@ public:
         bool of_query{};
     };
     std::vector<scanned_rows> scanned;
-    const Halide::Var lane{"lane"};
+    static inline const Halide::Var lane{"lane"};
     Halide::Func sums{"sums"};  ///< (channel, row among those of all sums, task): over `sweep`
     Halide::RDom sweep;
     /// Its loops: row in tile, tile of rows in block, number of the sum, key block in chunk, query block in part, chunk
     /// of key blocks, head in group.
     Halide::RVar in_tile, tile, which, in_chunk, of_block, chunk, of_group;
-    const Halide::Var in_block{"in_block"}, number{"number"}, i{"i"};  ///< row in block, number of the sum, position
+    static inline const Halide::Var in_block{"in_block"}, number{"number"},
+        i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
     /// By its node: (position, head, batch): numbers that placed terms have in common.

@@ -18,11 +18,7 @@ decode_state::chunking chunking_of(const kernel_frame& f) {
 }  // namespace
 
 decode_state::decode_state(const kernel_frame& frame)
-    : parts(frame),
-      scores_at(frame, "", frame.keys().scores),
-      reduced(frame),
-      depths(chunking_of(frame)),
-      f_(frame) {
+    : parts(frame), scores_at(frame, "", frame.keys().scores), reduced(frame), depths(chunking_of(frame)), f_(frame) {
     scores(scores_at.pair()) = choose_whole(scores_at.masked, lowest, scores_at.real);
     define_ranges();
     weights = weights_of_block(f_, scores_at, scores, std::ref(reduced));
@@ -64,11 +60,8 @@ void decode_state::define_state() {
     const Var& l = row_reductions::l;
     const std::vector<Var> at{l, dc, f_.qi, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);
-    const FuncRef ref = state(at);
-    const auto old = [&](int i) { return number_at(ref, i); };
-    state(at) = Tuple(state_with_block(
-        f_.core, layout, weights, scores_at.scale, old,
-        [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+    state(at) = Tuple(layout.with_block(
+        f_.core, weights, scores_at.scale, state(at), [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int j) {
             const Expr depth = (dc * depths.vectors_a_chunk + j) * depths.width + l;
             return values->accumulated(depth, f_.qi, block, f_.qt, f_.h, f_.b);

@@ -123,23 +123,21 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
 
 void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f, Pipeline& pipeline) {
     const score_tile_schedule scores(f, its.scores_at);
-    scores.fetch_keys(cut, pipeline, its.scores);
+    scores.fetch_keys(pipeline, its.scores);
     if (!its.values || !its.values->planned().fetched) return;
     const decode_values& values = *its.values;
     if (values.is_of_codes()) {
         const prefetch_rows::loop added =
-            values.integers() > 0
-                ? prefetch_rows::loop{values.of_digits.sums.name(), values.of_digits.few.y.name()}
-                : prefetch_rows::loop{values.sums.name(), "ro"};
-        scores.fetch_rows(cut, pipeline, f.core.value, added, added, values.planned().keys, values.planned().channels,
-                          {values.accumulated.name(), "dt"});
+            values.integers() > 0 ? prefetch_rows::loop{values.of_digits.sums.name(), values.of_digits.few.y.name()}
+                                  : prefetch_rows::loop{values.sums.name(), "ro"};
+        const prefetch_rows::loop parts{values.accumulated.name(), "dt"};
+        scores.fetch_rows(pipeline, f.core.value,
+                          {added, added, values.planned().keys, values.planned().channels, parts});
         return;
     }
-    const prefetch_rows::loop added{values.accumulated.name(), "ro"};
-    const bool computed = !scores.is_read_in_place(f.core.value);
-    scores.fetch_rows(cut, pipeline, f.core.value,
-                      computed ? prefetch_rows::loop{values.values.name(), f.ki.name()} : added, added, cut.value_tile,
-                      f.value_depth());
+    const prefetch_rows::loop added{values.accumulated.name(), "ro"}, formed{values.values.name(), f.ki.name()};
+    scores.fetch_rows(pipeline, f.core.value,
+                      {scores.is_read_in_place(f.core.value) ? added : formed, added, cut.value_tile, f.value_depth()});
 }
 
 }  // namespace

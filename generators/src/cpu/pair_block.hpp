@@ -114,8 +114,8 @@ public:
     std::list<paired_rows> paired;
     std::list<turned_tile> turned;
     Halide::Func keys_in_use{"keys_in_use"}, last_key{"last_key"};  ///< (task)
-    const Halide::Var in_panel{"in_panel"};                         ///< the channel of panels and keys
-    const Halide::Var which{"which"};                               ///< of two neighbours
+    static inline const Halide::Var in_panel{"in_panel"};           ///< the channel of panels and keys
+    static inline const Halide::Var which{"which"};                 ///< of two neighbours
     const bool in_pairs;                                            ///< products are of pairs of bf16
 
 private:

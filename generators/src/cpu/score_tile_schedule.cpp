@@ -218,9 +218,8 @@ bool score_tile_schedule::is_read_in_place(int tensor) const {
            f_.keys().scores.reads_in_place(f_.node(tensor).arguments[0]);
 }
 
-void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
-                                     const prefetch_rows::loop& where, const prefetch_rows::loop& from, int keys,
-                                     int channels, const prefetch_rows::loop& parts) const {
+void score_tile_schedule::fetch_rows(Pipeline& pipeline, int tensor, const reading& loops) const {
+    const cpu_decode& cut = f_.schedule_as<cpu_decode>();
     const bool computed = !lies_in_rows(f_.graph(), f_.depends, tensor);
     std::vector<prefetch_rows::stream> streams;
     const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
@@ -232,17 +231,21 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
         const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
         const int elements = of_values ? f_.value_depth() : f_.depth();
         const int wanted = computed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
-        streams.push_back({rows.name(), std::min(elements, channels), std::max(wanted / keys, 1)});
+        streams.push_back({rows.name(), std::min(elements, loops.channels), std::max(wanted / loops.keys, 1)});
     }
-    pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys, parts));
+    pipeline.add_custom_lowering_pass(
+        new prefetch_rows(loops.asks, loops.reads, streams, its_.places_of_keys, loops.parts));
 }
 
-void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
+void score_tile_schedule::fetch_keys(Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
     const bool computed = !is_read_in_place(f_.core.key) && !is_of_codes(c.how);
     if (!f_.keys().scores.fetched) return;
-    fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-               {scores.name(), f_.ki.name()}, cut.lanes, f_.depth());
+    fetch_rows(pipeline, f_.core.key,
+               {{computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
+                {scores.name(), f_.ki.name()},
+                lanes_,
+                f_.depth()});
 }
 
 std::vector<row_loop> score_tile_schedule::row_loops() const {

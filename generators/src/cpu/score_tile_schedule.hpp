@@ -33,12 +33,16 @@ public:
     /// Decode: whether rows of keys or values are read where they lie, and not formed first.
     bool is_read_in_place(int tensor) const;
 
-    /// Decode: prefetches the inputs of `tensor`. `where` is the loop that issues, `from` the loop that consumes `keys`
-    /// keys x `channels` channels an iteration, `parts` the loop over the other channels.
-    void fetch_rows(const cpu_decode& cut, Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
-                    const prefetch_rows::loop& from, int keys, int channels,
-                    const prefetch_rows::loop& parts = {}) const;
-    void fetch_keys(const cpu_decode& cut, Halide::Pipeline& pipeline, const Halide::Func& scores) const;
+    /// Decode: the loop that asks for rows, the loop that reads them, so many keys and channels an iteration, and the
+    /// loop over the other channels.
+    struct reading {
+        prefetch_rows::loop asks, reads;
+        int keys, channels;
+        prefetch_rows::loop parts{};
+    };
+    /// Decode: prefetches the inputs of `tensor`.
+    void fetch_rows(Halide::Pipeline& pipeline, int tensor, const reading& loops) const;
+    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores) const;
     /// Where queries lie in lanes, the loops that transpose those of a block.
     std::vector<row_loop> row_loops() const;
 

@@ -131,9 +131,7 @@ void gpu_decode_state::define_weights() {
         (f_.keys().values->check == value_check::each_pair ? masked_values::unless_masked(weight, value) : value);
 }
 
-Expr gpu_decode_state::old(int i) const {
-    return number_at(state(dt, f_.qi, g, sp, f_.qt, f_.h, f_.b), i);
-}
+Expr gpu_decode_state::old(int i) const { return number_at(state(dt, f_.qi, g, sp, f_.qt, f_.h, f_.b), i); }
 
 void gpu_decode_state::define_state() {
     // Algorithm
@@ -146,9 +144,8 @@ void gpu_decode_state::define_state() {
     layout = state_layout(f_.core, chunk_, weights);
     const std::vector<Var> at{dt, f_.qi, g, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);
-    std::vector<Expr> next = state_with_block(
-        f_.core, layout, weights, scores_at.scale, [this](int n) { return old(n); },
-        [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+    std::vector<Expr> next = layout.with_block(
+        f_.core, weights, scores_at.scale, state(at), [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int n) { return accumulated(n, dt, f_.qi, g, block, f_.qt, f_.h, f_.b); });
     // What was computed before the loop is used once more at its end, to no effect: as in prefill_state::define_state.
     Expr before_loop = scores_at.of_query(f_.qi) +

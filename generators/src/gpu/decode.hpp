@@ -70,8 +70,9 @@ public:
     Halide::Func factor{"factor"};    ///< (split, query in block, query block, head, batch)
     Halide::Func merging{"merging"}, merged{"merged"};  ///< (element, thread, query in block, query block, head, batch)
     state_layout layout;
-    Halide::Var sp{"sp"}, l{"l"}, x{"x"}, j{"j"}, dt{"dt"}, g{"g"};  ///< split, thread, element, of a thread's depths,
-                                                                     ///< thread along depths, share of the keys
+    static inline const Halide::Var sp{"sp"}, l{"l"}, x{"x"}, j{"j"}, dt{"dt"},
+        g{"g"};  ///< split, thread, element, of a thread's depths,
+                 ///< thread along depths, share of the keys
     Halide::RDom rk, blocks, merged_splits, every;
     int split_size() const { return (chunk_ ? f_.value_depth() : 0) + layout.beside_accumulators(); }
 

@@ -63,8 +63,9 @@ struct kernel_frame {
     kernel_inputs inputs;
     tile_tables tables;
 
-    Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
-    Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};  ///< query in block, query block, key in block, key block
+    static inline const Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
+    static inline const Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"},
+        kb{"kb"};  ///< query in block, query block, key in block, key block
 
     const kernel_plan& planned() const {
         if (!planned_) throw std::logic_error("expected a frame with a plan, got one that only blocks are asked of");

@@ -32,7 +32,7 @@ public:
 
     // What there is to schedule.
     const int width;  ///< value depths in a vector
-    const Halide::Var l{"l"};
+    static inline const Halide::Var l{"l"};
     Halide::RDom each;  ///< vectors of a row, keys of a sub-block, sub-blocks
     non_finite found;   ///< of (key block, query block, head, batch)
     clipped_loop scanned_keys() const { return {{found.magnitudes.name(), each.z.name()}, keys_, true}; }

@@ -11,10 +11,7 @@ namespace attune::generators::inline stages {
 using namespace Halide;
 
 prefill_state::prefill_state(const kernel_frame& frame)
-    : scores_at(frame, "", frame.keys().scores),
-      parts(frame),
-      depths(frame),
-      f_(frame) {
+    : scores_at(frame, "", frame.keys().scores), parts(frame), depths(frame), f_(frame) {
     // If no block is known to be full without looking, the mask is applied where scores are made.
     masks_apart = parts.may_be_whole && !scores_at.masked_by_product && !f_.request.on_gpu();
     define_scores();
@@ -75,21 +72,19 @@ void prefill_state::define_state() {
     const Expr block = blocks.x;
     layout = state_layout(f_.core, chunk(), weights);
     state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(layout.initial);
-    const FuncRef ref = state(f_.qi, dc, f_.qt, f_.h, f_.b);
-    const auto old = [&](int i) { return number_at(ref, i); };
-    std::vector<Expr> next = state_with_block(
-        f_.core, layout, weights, scores_at.scale, old,
-        [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+    const FuncRef before = state(f_.qi, dc, f_.qt, f_.h, f_.b);
+    std::vector<Expr> next = layout.with_block(
+        f_.core, weights, scores_at.scale, before, [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int j) { return values->weighted(f_.qi, dc * chunk() + j, block, f_.qt, f_.h, f_.b); });
     // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
     // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.
     if (f_.request.on_gpu())
-        next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at.of_query(0), 0.0f);
+        next[0] += select(number_at(before, 0) > std::numeric_limits<float>::max(), scores_at.of_query(0), 0.0f);
     state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(next);
     if (!f_.request.on_gpu() || layout.beside_accumulators() == 0) return;
     // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
     std::vector<Expr> shared;
-    for (int i = chunk(); i < layout.size(); ++i) shared.push_back(old(i));
+    for (int i = chunk(); i < layout.size(); ++i) shared.push_back(number_at(before, i));
     final_state(dc, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
 }
 

@@ -46,8 +46,8 @@ public:
     std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel that are made
     Halide::Expr dense;                         ///< whether what the result reads is without gaps
     Halide::Expr block() const;                 ///< positions a task
-    Halide::Var position{"position"}, summed{"summed"}, in_panel{"in_panel"}, panel{"panel"}, in_tile{"in_tile"},
-        tile{"tile"};
+    static inline const Halide::Var position{"position"}, summed{"summed"}, in_panel{"in_panel"}, panel{"panel"},
+        in_tile{"in_tile"}, tile{"tile"};
 
 private:
     quantity as_product(const matrix_product& of);

@@ -1,6 +1,7 @@
 #include "stages/softmax_state.hpp"
 
 #include "expr/math.hpp"
+#include "stages/kept_number.hpp"
 
 namespace attune::generators::inline stages {
 using namespace Halide;
@@ -66,23 +67,23 @@ state_layout::state_layout(const plan& core, int accumulators, const block_weigh
     for (const auto& [node, sum] : of.row_sums) summed_at[node] = place(0.0f);
 }
 
-std::vector<Expr> state_with_block(const plan& core, const state_layout& layout, const block_weights& of,
-                                   const Expr& scale, const std::function<Expr(int)>& old,
-                                   const std::function<Expr(const Func&)>& here,
-                                   const std::function<Expr(int)>& accumulated) {
+std::vector<Expr> state_layout::with_block(const plan& core, const block_weights& of, const Expr& scale,
+                                           const FuncRef& before, const std::function<Expr(const Func&)>& here,
+                                           const std::function<Expr(int)>& accumulated) const {
+    const auto old = [&](int i) { return number_at(before, i); };
     std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& x, const Expr& y) { return x + y; };
-    if (layout.sum_at >= 0) {  // softmax's weights are relative to the maximum
-        const Expr before = old(layout.maximum_at), now = here(of.highest);
+    if (sum_at >= 0) {  // softmax's weights are relative to the maximum
+        const Expr highest = old(maximum_at), now = here(of.highest);
         // One of the two factors is 1.
-        const Expr factor = exp2_of_nonpositive(-abs(before - now) * (scale * log2_of_e));
-        const Expr keep = select(before >= now, 1.0f, factor), take = select(now >= before, 1.0f, factor);
+        const Expr factor = exp2_of_nonpositive(-abs(highest - now) * (scale * log2_of_e));
+        const Expr keep = select(highest >= now, 1.0f, factor), take = select(now >= highest, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
     }
     std::vector<Expr> next;
-    for (int i = 0; i < layout.accumulators; ++i) next.push_back(join(old(i), accumulated(i)));
-    if (layout.maximum_at >= 0) next.push_back(larger_score(core, old(layout.maximum_at), here(of.highest)));
-    if (layout.sum_at >= 0) next.push_back(join(old(layout.sum_at), here(of.sum)));
-    for (const auto& [node, sum] : of.row_sums) next.push_back(join(old(layout.summed_at.at(node)), here(sum)));
+    for (int i = 0; i < accumulators; ++i) next.push_back(join(old(i), accumulated(i)));
+    if (maximum_at >= 0) next.push_back(larger_score(core, old(maximum_at), here(of.highest)));
+    if (sum_at >= 0) next.push_back(join(old(sum_at), here(of.sum)));
+    for (const auto& [node, sum] : of.row_sums) next.push_back(join(old(summed_at.at(node)), here(sum)));
     return next;
 }
 

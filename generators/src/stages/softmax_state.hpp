@@ -84,14 +84,13 @@ struct state_layout {
     int place_of(int weights, const plan& core) const {
         return weights == core.statistic_node && is_softmax(core) ? sum_at : summed_at.at(weights);
     }
+    /// Online softmax: a row's state after a block of keys. `before` is the state before; `here` reads a row of the
+    /// block, `accumulated` what the block adds to an accumulator.
+    std::vector<Halide::Expr> with_block(const plan& core, const block_weights& of, const Halide::Expr& scale,
+                                         const Halide::FuncRef& before,
+                                         const std::function<Halide::Expr(const Halide::Func&)>& here,
+                                         const std::function<Halide::Expr(int)>& accumulated) const;
 };
-
-/// Online softmax: a row's state after a block of keys. `old` is a number of the state before; `here` reads a row of
-/// the block, `accumulated` what the block adds to an accumulator.
-std::vector<Halide::Expr> state_with_block(const plan& core, const state_layout& layout, const block_weights& of,
-                                           const Halide::Expr& scale, const std::function<Halide::Expr(int)>& old,
-                                           const std::function<Halide::Expr(const Halide::Func&)>& here,
-                                           const std::function<Halide::Expr(int)>& accumulated);
 
 /// What a split of the keys counts for in softmax's sums over all of them, by its maximum and that of all splits.
 Halide::Expr weight_of_split(const Halide::Expr& maximum, const Halide::Expr& of_all, const Halide::Expr& scale);

@@ -73,8 +73,8 @@ public:
     /// be as it is.
     Halide::Func spoilt;
     Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
-    Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"}, j{"j"},
-        word{"word"}, piece{"piece"}, part{"part"};
+    static inline const Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"},
+        j{"j"}, word{"word"}, piece{"piece"}, part{"part"};
 
 private:
     void define_rows();
