@@ -1,4 +1,5 @@
 // Indices are read from elements of every type; those of sums, and of rings.
+#include "by_hand.hpp"
 #include "index_call.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -25,6 +26,8 @@ template <class T> constexpr auto row_at() {
         return as_integer(place<T>(b, kv_idx) * 2.0);
 }
 template <class T> inline constexpr auto attention = softmax(q * t(k) + rows(row_at<T>())) * v;
+inline constexpr auto words = input<"words", i32>(batch, position);
+inline constexpr auto same_word = softmax(mask(q * t(k), words(b, q_idx) == words(b, kv_idx))) * v;
 }  // namespace my
 
 }  // namespace
@@ -73,4 +76,56 @@ TEST_CASE("a ring holds the window of every query of a call, or the call is refu
                            "attune: expected at least 5 in extent<2>(k), as the formula needs, got 4; try a longer "
                            "tensor, or fewer queries a call"));
     }
+}
+
+TEST_CASE("a table over position has an entry for each query and each key in use; of slots it needs none") {
+    using namespace index_calls;
+    const std::string too_short = "attune: expected an extent of at least ", words = ", got words: i32 (3, ";
+    std::vector<std::int32_t> in_use{4, 5, 2};
+    const auto made = [&](std::int64_t entries, bool with_lengths = true) {
+        call c;
+        c.keys(7), c.values(7);
+        std::vector<std::int32_t> all(21);
+        c.add("words", {all.data(), {batches, entries}});
+        if (with_lengths) c.add("kv_lengths", {in_use.data(), {batches}});
+        const attune::kernel only = call::kernel_of();
+        const attune::graph_ir graph = attune::dsl::ir_of<my::same_word>;
+        std::string explained;
+        try {
+            (void)attune::detail::explain(call::table_of(graph, only), c.given, {});
+        } catch (const attune::error& e) {
+            explained = e.what();
+        }
+        std::string said = c.made(graph);
+        CHECK(explained == said);
+        c.how.checked = true;
+        CHECK(c.made(graph) == said);
+        return said;
+    };
+    for (const std::int64_t entries : {5, 6, 7, 1}) CHECK(made(entries) == "");
+    for (const std::int64_t entries : {4, 2, 0})
+        CHECK_THAT(made(entries), ContainsSubstring(too_short + "5 (the longer of queries and keys in use) or 1 along "
+                                                                "position of words" +
+                                                    words + std::to_string(entries)));
+    CHECK_THAT(made(5, false), ContainsSubstring(too_short + "7 (the longer of queries and keys) or 1 along position"));
+    in_use = {0, 0, 0};
+    CHECK(made(2) == "");  // an entry for each query
+    CHECK_THAT(made(0), ContainsSubstring(too_short + "2 "));
+
+    // A prepared call looks each time.
+    in_use = {4, 5, 2};
+    call c;
+    std::vector<std::int32_t> all(15);
+    c.keys(7), c.values(7), c.add("words", {all.data(), {batches, 5}}), c.add("kv_lengths", {in_use.data(), {batches}});
+    const attune::kernel only = call::kernel_of();
+    const attune::graph_ir graph = attune::dsl::ir_of<my::same_word>;
+    const attune::kernel_table table = call::table_of(graph, only);
+    const auto prepared = attune::detail::prepare(table, c.given, c.how);
+    CHECK(c.refusal_of([&] { attune::detail::call(*prepared); }) == "");
+    in_use[2] = 6;
+    CHECK_THAT(c.refusal_of([&] { attune::detail::call(*prepared); }), ContainsSubstring(too_short + "6 "));
+    std::vector<std::int32_t> others{5, 1, 0};
+    CHECK(c.refusal_of([&] {
+        attune::detail::call(*prepared, std::vector{by_hand::view("kv_lengths", {others.data(), {batches}})});
+    }) == "");
 }

@@ -100,8 +100,17 @@ bool extent_is_read(const graph_ir& graph, std::size_t input, int axis) {
     });
 }
 
-/// The user's inputs against the shape: each axis at its length, or 1.
-void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, const call_shape& shape) {
+[[noreturn]] void refuse_table(const input_declaration& d, const tensor& t, std::int64_t wanted,
+                               std::string_view longer) {
+    fail(say("an extent of at least ", wanted, " (the longer of queries and ", longer, ") or 1 along position of ",
+             d.name),
+         shown(d.name, t), say("an entry for each position: ", d.name, " ", signature(d)));
+}
+
+/// The user's inputs against the shape: each axis at its length, or 1. A table over position that kv_lengths may allow
+/// is noted.
+void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, call_shape& shape,
+                   const named_argument* kv_lengths) {
     const input_declaration& d = graph.inputs[input];
     for (int axis = 0; axis < d.rank; ++axis) {
         const axis_declaration& over = d.axes[static_cast<std::size_t>(axis)];
@@ -113,16 +122,29 @@ void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, co
         } else if (shape.is_own(input, over.kind)) {
             continue;
         } else if (over.kind == axis_kind::position) {
-            const std::int64_t wanted = shape.longest();
-            if (extent != 1 && extent < wanted)
-                fail(say("an extent of at least ", wanted, " (the longer of queries and keys) or 1 along position of ",
-                         d.name),
-                     shown(d.name, t), say("an entry for each position: ", d.name, " ", signature(d)));
+            if (extent == 1 || extent >= shape.longest()) continue;
+            if (!kv_lengths || kv_lengths->view.where() != memory::host)
+                refuse_table(d, t, shape.longest(), kv_lengths ? "slots, as kv_lengths is on a GPU" : "keys");
+            shape.tables_of_keys_in_use |= std::uint64_t{1} << input;
         } else if (const bool whole = axis == d.rank - 1 && has_dense_rows(d);
                    extent != shape[over.kind] && (whole || extent != 1)) {
             refuse(shape, over.kind, d.name, t, true,
                    say("the shape ", signature(d), ", where 1 broadcasts", whole ? " but along the last axis" : ""));
         }
+    }
+}
+
+/// Tables over position that are shorter than the slots. Kernels read some entry, whichever are in use.
+void check_tables(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, std::int64_t in_use) {
+    const std::int64_t wanted = std::max({shape[axis_kind::query], in_use, std::int64_t{1}});
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+        if ((shape.tables_of_keys_in_use >> i & 1) == 0) continue;
+        const input_declaration& d = graph.inputs[i];
+        const tensor& t = given.inputs[i]->view;
+        for (int axis = 0; axis < d.rank; ++axis)
+            if (const std::int64_t extent = t.extent(axis);
+                d.axes[static_cast<std::size_t>(axis)].kind == axis_kind::position && extent != 1 && extent < wanted)
+                refuse_table(d, t, wanted, "keys in use");
     }
 }
 
@@ -290,18 +312,24 @@ void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& g
     check_heads(shape);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
         if (!graph.inputs[i].is_scalar && !is_core(graph.inputs[i]))
-            check_extents(graph, i, given.inputs[i]->view, shape);
+            check_extents(graph, i, given.inputs[i]->view, shape, given.kv_lengths);
     check_equalities(shape, graph, given);
     if (given.kv_lengths) check_lengths_tensor(given.kv_lengths->view, shape);
 }
 
-void check_lengths(const tensor& lengths, const call_shape& shape) {
+void check_lengths(const graph_ir& graph, const matched_arguments& given, const call_shape& shape) {
+    const tensor& lengths = given.kv_lengths->view;
     const std::int64_t key_length = shape[axis_kind::key];
     const auto* const values = static_cast<const std::int32_t*>(lengths.data());
-    for (std::int64_t i = 0; i < lengths.extent(0); ++i)
-        if (const std::int32_t value = values[i * lengths.stride(0)]; value < 0 || value > key_length)
+    std::int64_t in_use = 0;
+    for (std::int64_t i = 0; i < lengths.extent(0); ++i) {
+        const std::int32_t value = values[i * lengths.stride(0)];
+        if (value < 0 || value > key_length)
             fail(say("kv_lengths from 0 to ", key_length, ", the key_length"),
                  say(value, " for batch element ", shape.first_batch + i), "the number of keys in use");
+        in_use = std::max<std::int64_t>(in_use, value);
+    }
+    if (shape.tables_of_keys_in_use != 0) check_tables(graph, given, shape, in_use);
 }
 
 }  // namespace attune::detail

@@ -15,6 +15,7 @@ struct call_shape {
     std::uint64_t own_queries{}, own_keys{};  ///< inputs, a bit for each, that are read where a computed tensor states
                                               ///< its length; they have lengths of their own
     bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
+    std::uint64_t tables_of_keys_in_use{};  ///< inputs over position that are shorter than the slots, a bit for each
     std::int64_t first_batch{}, first_query{};  ///< the caller's numbers of batch element 0 and query 0, for messages
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
@@ -132,8 +133,9 @@ element_type output_type(const graph_ir& graph, const matched_arguments& given, 
 /// and values in one pool: all stores come one after another, and before what reads them.
 void check_apart(const graph_ir& graph, const matched_arguments& given);
 
-/// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
-void check_lengths(const tensor& lengths, const call_shape& shape);
+/// Values of kv_lengths, within 0 .. key_length and within the tables over position. To be called after the other
+/// checks.
+void check_lengths(const graph_ir& graph, const matched_arguments& given, const call_shape& shape);
 
 /// Refuses i64 elements that do not fit 32 bits, and i64 tensors in a device's memory, where they cannot be read.
 void check_wide_integers(const graph_ir& graph, const call_shape& shape, const matched_arguments& given);
