@@ -2,6 +2,7 @@
 """check_add_variant.py CMAKE MODULE WORK: what attune_add_variant says of its arguments, and what it makes of the levels. Projects here have no languages and end before
 anything is generated, so that each takes a moment."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,3 +82,11 @@ expect(f"{plain} TARGETS cuda CUBINS sm_80", "expected a ptxas with fatbinary be
 expect(f"{plain} TARGETS cuda CUBINS sm_80 sm80", "expected CUBINS as all, none, or cards such as sm_80 sm_90a, got `sm_80;sm80`", without=["made of"])
 expect(f"{plain} TARGETS x86-64-v3 CUBINS all", "expected cuda among TARGETS with CUBINS, got `x86-64-v3`", without=["made of"])
 shutil.rmtree(work)
+
+# The page has a row for each option that the function takes.
+with open(module, encoding="utf-8") as file:
+    taken = re.search(r'cmake_parse_arguments\(PARSE_ARGV 1 arg "([^"]*)" "([^"]*)" "([^"]*)"\)', file.read())
+with open(os.path.join(os.path.dirname(module), "..", "docs", "add_variant.md"), encoding="utf-8") as file:
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", file.read(), re.M)
+if sorted(rows) != sorted(";".join(taken.groups()).split(";")):
+    sys.exit(f"expected a row of add_variant.md for each of {taken.groups()}, got {rows}")

@@ -152,6 +152,10 @@ inline constexpr auto ends_of_products = seen_where(by_head(abs(q_idx - kv_idx) 
                                                             min(q_idx - w, 3) + 2 >= kv_idx || (-w) / 16 > kv_idx));
 inline constexpr auto ends_of_tensors =
     seen_where(by_head(kv_idx - starts<20, starts + 5> kv_idx, ids(kv_idx) < ids(q_idx), kv_idx >= starts - w));
+/// Of divisors of 0 nothing is left, and of a shift the last five bits count.
+inline constexpr auto ends_of_shifts =
+    seen_where(by_head((kv_idx + 1) / w == q_idx % 3 - 1 || (q_idx + kv_idx + 5) % w == 0, (kv_idx << w) % 7 < 3,
+                       ((kv_idx - 100) >> w) + q_idx % 2 == 0, bit(kv_idx * 2654435 + q_idx, w)));
 /// Documents of 100 tokens, whose places wrap around inside of one.
 inline constexpr auto ends_of_documents =
     seen_where(q_idx / 100 == kv_idx / 100 && q_idx - (ids(q_idx / 100) + 248) >= kv_idx - (ids(kv_idx / 100) + 248));
@@ -308,6 +312,7 @@ TEST_CASE("a NaN decides its own pairs alone, in all conditions", "[.long]") {
 TEST_CASE("limits at the ends of i32 are those of arithmetic that wraps around", "[infinities][integers]") {
     for (const graph_ir& graph : {dsl::ir_of<formulas::ends_of_windows>, dsl::ir_of<formulas::ends_of_tensors>})
         check_ends(graph, {most, most - 1, 1 << 30, 40, -1, least + 1, least});
+    check_ends(dsl::ir_of<formulas::ends_of_shifts>, {0, 1, 3, 31, 32, 33, -1, -29, most, least});
     for (const graph_ir& graph :
          {dsl::ir_of<formulas::ends_of_literals<most>>, dsl::ir_of<formulas::ends_of_documents>})
         check_ends(graph, {0});

@@ -5,6 +5,7 @@
 #include "inspect/explain.hpp"
 #include "inspect/explain_semantics.hpp"
 #include "inspect/halide_error.hpp"
+#include "kernel/kernel_list.hpp"
 
 #include <attune/dsl.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -37,6 +38,11 @@ inline constexpr auto stored = store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_i
 inline constexpr auto step_top_left = outputs(stored, out = softmax(mask(q * t(k), causal)) * v);
 inline constexpr auto step_bottom_right = outputs(stored, out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 inline constexpr auto sunk = log_sum_exp(q * t(k), 0.0);
+inline constexpr auto codes = input<"codes", i8>(batch, key_head, key, depth);
+inline constexpr auto scales = input<"scales", f32>(batch, key_head, key);
+inline constexpr auto of_codes = keys(codes(b, h, kv_idx, d_idx) * scales(b, h, kv_idx));
+inline constexpr auto by_integers = softmax(queries(quantized<i8>(q)) * t(of_codes) * rsqrt(depth)) * v;
+inline constexpr auto by_reals = softmax(q * t(of_codes) * rsqrt(depth)) * v;
 inline constexpr auto plain_weights = unnormalized(q * t(k)) * v;
 }  // namespace formulas
 
@@ -89,6 +95,22 @@ TEST_CASE("queries over a cache that are aligned with its first keys are a notic
     CHECK(alignment_to_look_at(ir_of<formulas::step_bottom_right>, both).empty());
     CHECK_THAT(alignment_to_look_at(ir_of<formulas::top_left>, decode), ContainsSubstring("try causal_bottom_right"));
     CHECK(alignment_to_look_at(ir_of<formulas::top_left>, both).empty());  // whole sequences, as in training
+}
+
+TEST_CASE("a decode of integers without a level that has instructions for them is a notice of the build") {
+    using attune::dsl::ir_of;
+    using namespace attune::generators;
+    const auto said = [](const attune::graph_ir& graph, std::vector<std::string> targets, const char* shapes) {
+        const variant of{"test::graph", graph};
+        const auto kernels = kernels_of(
+            {&of, 1}, {.targets = std::move(targets), .dtypes = {"f32"}, .depths = {"64"}, .shapes = {shapes}});
+        return missing_level_of(kernels, of);
+    };
+    CHECK_THAT(said(ir_of<formulas::by_integers>, {"x86-64-v4"}, "decode"),
+               ContainsSubstring("decode multiplies integers") && ContainsSubstring("try these levels among TARGETS"));
+    CHECK(said(ir_of<formulas::by_integers>, {"x86-64-v4", "x86-64-v4-bf16"}, "decode").empty());  // without any bf16
+    CHECK(said(ir_of<formulas::by_integers>, {"x86-64-v4"}, "prefill").empty());
+    CHECK(said(ir_of<formulas::by_reals>, {"x86-64-v4"}, "decode").empty());
 }
 
 TEST_CASE(

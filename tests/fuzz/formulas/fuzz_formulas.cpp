@@ -37,7 +37,7 @@ struct asked {
     int limit = 120;
     std::vector<std::size_t> steps;
     std::string headers = ".", only;
-    bool json = false, alone = false, mistaken = false;
+    bool json = false, alone = false, mistaken = false, first = false;
 };
 
 struct finding {
@@ -170,6 +170,7 @@ asked parse(int argc, char** argv) {
     app.add_flag("--json", how.json, "print what came of it as JSON");
     app.add_flag("--mistaken", how.mistaken,
                  "compile the larger of two numbers for the smaller, to see that it is found");
+    app.add_flag("--first", how.first, "end with the first finding");
     app.add_flag("--alone", how.alone, "run one case in this process, for a debugger");
     try {
         app.parse(argc, argv);
@@ -188,8 +189,11 @@ int main(int argc, char** argv) try {
     const asked how = parse(argc, argv);
     tally all;
     const auto began = clock_type::now();
-    for (unsigned seed = how.seed; all.cases < how.cases && (how.minutes == 0 || minutes_since(began) < how.minutes);
-         ++seed) {
+    const auto goes_on = [&] {
+        return all.cases < how.cases && (how.minutes == 0 || minutes_since(began) < how.minutes) &&
+               !(how.first && !all.findings.empty());
+    };
+    for (unsigned seed = how.seed; goes_on(); ++seed) {
         fuzz::formula_case it = how.only == "recurrent" ? fuzz::drawn_recurrence(seed) : fuzz::drawn_case(seed);
         if (it.kind().find(how.only) == std::string::npos) continue;
         take(it, how.steps);
