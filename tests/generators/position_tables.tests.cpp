@@ -1,5 +1,5 @@
-// Tables over position that end with the keys in use: kernels for prefill, for decode and of a gradient read no further,
-// and make what the reference makes.
+// Tables over position that end with the keys in use: kernels for prefill, for decode and of a gradient read no
+// further, and make what the reference makes.
 #include "../properties/guarded_memory.hpp"
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -27,8 +27,8 @@ namespace {
 using namespace attune::dsl;
 inline constexpr auto words = input<"words", i32>(batch, position);
 inline constexpr auto gains = input<"gains", f32>(position);
-inline constexpr auto seen = mask(q * t(k) * rsqrt(depth) + gains(kv_idx),
-                                  causal_bottom_right && words(b, q_idx) <= words(b, kv_idx));
+inline constexpr auto seen =
+    mask(q * t(k) * rsqrt(depth) + gains(kv_idx), causal_bottom_right&& words(b, q_idx) <= words(b, kv_idx));
 inline constexpr auto documents = outputs(out = softmax(seen) * v, lse = log_sum_exp(seen));
 inline constexpr auto documents_gradient = gradient(documents, of(out), wrt(q, gains));
 
@@ -42,10 +42,9 @@ std::unique_ptr<generators::jit_kernel> compiled(const generators::variant& of, 
     for (const generators::level& each : generators::levels())
         if (runs(each.name))
             return std::make_unique<generators::jit_kernel>(
-                generators::kernels_of({&of, 1}, {.targets = {std::string(each.name)},
-                                                  .dtypes = {"f32"},
-                                                  .depths = {"16"},
-                                                  .shapes = {shapes}})
+                generators::kernels_of(
+                    {&of, 1},
+                    {.targets = {std::string(each.name)}, .dtypes = {"f32"}, .depths = {"16"}, .shapes = {shapes}})
                     .front());
     throw std::runtime_error("no ISA level of attune's runs on this machine");
 }
@@ -135,6 +134,5 @@ TEST_CASE("a gradient of a table over position that ends with the keys in use", 
     c.shorten("dgains", 70);
     REQUIRE(c.run(*kernel) == "");
     const auto expected = c.call.expected();
-    for (const output_declaration& output : graph.outputs)
-        CHECK(c.call.largest_error(expected, output.name) < 5e-5);
+    for (const output_declaration& output : graph.outputs) CHECK(c.call.largest_error(expected, output.name) < 5e-5);
 }

@@ -34,8 +34,8 @@ template <int CodeBytes> struct cache {
         }
     }
     double at(std::int64_t key, std::int64_t head, std::int64_t channel) const {
-        const std::uint8_t* const of = &bytes[static_cast<std::size_t>(
-            key * token + (head * blocks + channel / 32) * block)];
+        const std::uint8_t* const of =
+            &bytes[static_cast<std::size_t>(key * token + (head * blocks + channel / 32) * block)];
         attune::float16 scale;
         std::memcpy(&scale.bits, of, 2);
         const std::int64_t place = channel % 32;
@@ -50,7 +50,8 @@ template <int CodeBytes> struct cache {
     attune::tensor codes() {
         const std::array strides{std::int64_t{0}, blocks * block, token, block, std::int64_t{1}};
         const std::array shape{std::int64_t{1}, key_heads, keys, blocks, std::int64_t{CodeBytes}};
-        return {CodeBytes == 32 ? attune::element_type::i8 : attune::element_type::u8, bytes.data() + 2, shape, strides};
+        return {CodeBytes == 32 ? attune::element_type::i8 : attune::element_type::u8, bytes.data() + 2, shape,
+                strides};
     }
 };
 
@@ -59,8 +60,7 @@ struct call {
     std::vector<float> q, out;
     std::vector<std::int32_t> first, end;
 
-    explicit call(std::int64_t rows)
-        : queries(rows), q(static_cast<std::size_t>(heads * rows * depth)), out(q.size()) {
+    explicit call(std::int64_t rows) : queries(rows), q(static_cast<std::size_t>(heads * rows * depth)), out(q.size()) {
         std::mt19937 random(3);
         std::normal_distribution<float> normal;
         std::generate(q.begin(), q.end(), [&] { return normal(random); });

@@ -1,10 +1,9 @@
-// greedy MODEL TEXT f32|f16|q8_0|q4_0 THREADS FILE [exact [NOISE SEED]]: the 200 likeliest tokens behind the first 64 of
-// a text by llama.cpp, one after the other, for models.py.
+// greedy MODEL TEXT f32|f16|q8_0|q4_0 THREADS FILE [exact [NOISE SEED]]: the 200 likeliest tokens behind the first 64
+// of a text by llama.cpp, one after the other, for models.py.
 //
-// Without a FILE writes one: the tokens and the logits that chose them. With one its tokens are read in place of the own
-// ones, and the logits compared: how many tokens are the same choice, the root of the mean square of the differences of
-// the logits, and the largest one.
-// exact: as perplexity.cpp has it.
+// Without a FILE writes one: the tokens and the logits that chose them. With one its tokens are read in place of the
+// own ones, and the logits compared: how many tokens are the same choice, the root of the mean square of the
+// differences of the logits, and the largest one. exact: as perplexity.cpp has it.
 #include "engine.hpp"
 
 #include <cstdio>

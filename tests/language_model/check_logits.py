@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 # By cache, weights: logits that are at most so far from Transformers' in f32; the share of likeliest tokens that may be others.
-WITHIN = {("f32", "f32"): (2e-3, 0), ("bf16", "f32"): (0.25, 0.1), ("pages", "f32"): (0.25, 0.1), ("i8", "f32"): (1.2, 0.1), ("f32", "bf16"): (0.5, 0.1)}
+WITHIN = {("f32", "f32"): (2e-3, 0), ("bf16", "f32"): (0.25, 0.1), ("pages", "f32"): (0.25, 0.1), ("i8", "f32"): (2.0, 0.1), ("f32", "bf16"): (0.5, 0.1)}
 ALONE = 1e-3  # logits of a prompt alone, beside those in a batch, in f32
 DRAFTS = 12
 

@@ -104,8 +104,9 @@ TEST_CASE("a table over position has an entry for each query and each key in use
     };
     for (const std::int64_t entries : {5, 6, 7, 1}) CHECK(made(entries) == "");
     for (const std::int64_t entries : {4, 2, 0})
-        CHECK_THAT(made(entries), ContainsSubstring(too_short + "5 (the longer of queries and keys in use) or 1 along "
-                                                                "position of words" +
+        CHECK_THAT(made(entries), ContainsSubstring(too_short +
+                                                    "5 (the longer of queries and keys in use) or 1 along "
+                                                    "position of words" +
                                                     words + std::to_string(entries)));
     CHECK_THAT(made(5, false), ContainsSubstring(too_short + "7 (the longer of queries and keys) or 1 along position"));
     in_use = {0, 0, 0};

@@ -47,7 +47,7 @@ void decode_state::define_ranges() {
     const Expr first = ends[0], count = max(ends[1] - first, 0);
     range(sp, f_.qt, f_.h, f_.b) = Tuple(first + count * sp / splits_wanted, first + count * (sp + 1) / splits_wanted);
     const FuncRef bounds = range(sp, f_.qt, f_.h, f_.b);
-    ranges.visits(f_.kb, sp, f_.qt, f_.h, f_.b) =
+    ranges.visits_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) =
         select(bounds[0] <= f_.kb && f_.kb < bounds[1], parts.visits_of_block(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
@@ -55,7 +55,7 @@ void decode_state::define_state() {
     // Algorithm
     blocks = RDom(0, blocks_in_use(), "blocks");
     const Expr block = blocks.x;
-    blocks.where(ranges.visits(blocks, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks.where(ranges.visits_of_split(blocks, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     layout = state_layout(f_.core, depths.vectors_a_chunk, weights);
     const Var& l = row_reductions::l;
     const std::vector<Var> at{l, dc, f_.qi, sp, f_.qt, f_.h, f_.b};

@@ -46,15 +46,15 @@ public:
         Halide::Func span{"span"};    ///< (query block, key head, batch): the first visited block, and the one after
                                       ///< the last
         Halide::Func range{"range"};  ///< (split, query block, key head, batch): the same of a split
-        Halide::Func visits{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
+        Halide::Func visits_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
     };
     split_ranges ranges;
     Halide::Func scores{"scores"};  ///< of pairs
     row_reductions reduced;
     block_weights weights;
     std::optional<decode_values> values;  ///< unless no values are weighed
-    Halide::Func state{"state"};      ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
-                                      ///< is no accumulator in every lane
+    Halide::Func state{"state"};  ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
+                                  ///< is no accumulator in every lane
     Halide::RDom blocks;
     state_layout layout;
     /// How the value depths of a row lie in its state.
@@ -66,10 +66,10 @@ public:
     const chunking depths;
     /// What a task leaves of its split, and how splits are merged.
     struct merging {
-        Halide::Func partial;  ///< (lane of element of chunk, row, split, query block, key head, batch): what a task
-                               ///< leaves, a value for each core that shares it, in one piece of memory
-        int place{};           ///< of this core's value
-        Halide::Func top{"top"};        ///< (query in block, query block, head, batch): the maximum of all splits
+        Halide::Func partial;     ///< (lane of element of chunk, row, split, query block, key head, batch): what a task
+                                  ///< leaves, a value for each core that shares it, in one piece of memory
+        int place{};              ///< of this core's value
+        Halide::Func top{"top"};  ///< (query in block, query block, head, batch): the maximum of all splits
         Halide::Func merged{"merged"};  ///< (lane, chunk, query in block, query block, head, batch)
         Halide::RDom splits;
     };

@@ -35,7 +35,7 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
             .vectorize(f.ki, cut.lanes)
             .never_partition(std::vector<VarOrRVar>{f.ki});
     for (const Func& row : its.weights.of_rows()) in_block(row);
-    for (auto& [lanes, each] : its.reduced.lanes) {
+    for (auto& [lanes, each] : its.reduced.in_lanes) {
         lanes.compute_at(block).bound_extent(l, cut.lanes).vectorize(l, cut.lanes);
         lanes.update().reorder(l, each, f.qi).vectorize(l, cut.lanes);
         in_block(lanes);
@@ -86,7 +86,7 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     schedule_blocks(its.parts, f, cut.lanes, own, chosen);
     its.ranges.span.compute_at(own);
     its.ranges.range.compute_at(own);
-    its.ranges.visits.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);
+    its.ranges.visits_of_split.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);
     its.state.compute_at(own).bound_extent(l, its.depths.width).bound_extent(its.dc, its.depths.chunks);
     lanes(its.state);
     lanes(its.state.update().reorder(l, its.dc, f.qi, its.blocks));
@@ -107,12 +107,12 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     };
     add(its.scores, f.ki.name(), cut.lanes);
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), cut.lanes);
-    for (const auto& [lanes, each] : its.reduced.lanes) add(lanes, each.x.name(), cut.lanes);
+    for (const auto& [lanes, each] : its.reduced.in_lanes) add(lanes, each.x.name(), cut.lanes);
     if (!its.values) return all;
     const decode_values& values = *its.values;
     if (values.integers() > 0) {
         add(values.of_digits.digits, f.ki.name(), cut.lanes);
-        add(values.of_digits.sums, values.of_digits.few.y.name(), values.integers());
+        add(values.of_digits.digit_sums, values.of_digits.few.y.name(), values.integers());
     } else {
         add(values.sums.defined() ? values.sums : values.accumulated, "ro", cut.value_tile);
     }
@@ -128,8 +128,9 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     const decode_values& values = *its.values;
     if (values.is_of_codes()) {
         const prefetch_rows::loop added =
-            values.integers() > 0 ? prefetch_rows::loop{values.of_digits.sums.name(), values.of_digits.few.y.name()}
-                                  : prefetch_rows::loop{values.sums.name(), "ro"};
+            values.integers() > 0
+                ? prefetch_rows::loop{values.of_digits.digit_sums.name(), values.of_digits.few.y.name()}
+                : prefetch_rows::loop{values.sums.name(), "ro"};
         const prefetch_rows::loop parts{values.accumulated.name(), "dt"};
         scores.fetch_rows(pipeline, f.core.value,
                           {added, added, values.planned().keys, values.planned().channels, parts});
@@ -149,7 +150,7 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
     for (const auto& [state, frame] : cores) {
         if (state.merge.place == 0) schedule_tasks(state, frame);
         schedule_keys(cut, state, frame, merging);
-        skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.ranges.visits,
+        skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.ranges.visits_of_split,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }

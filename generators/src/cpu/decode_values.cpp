@@ -20,17 +20,17 @@ Func row_reductions::operator()(const std::string& name, const Func& of_pairs, b
     };
     const RDom vectors(0, keys_ / vector_, name + "_vectors"), lane(0, vector_, name + "_lane");
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
-    Func in_lanes(name + "_lanes"), all(name);
-    in_lanes(of_lane) = first;
-    in_lanes(of_lane) = join(in_lanes(of_lane), of_pairs(score_tile::pair_of(f_, vectors * vector_ + l, f_.qi)));
+    Func lanes(name + "_lanes"), all(name);
+    lanes(of_lane) = first;
+    lanes(of_lane) = join(lanes(of_lane), of_pairs(score_tile::pair_of(f_, vectors * vector_ + l, f_.qi)));
     all(row) = first;
-    all(row) = join(all(row), in_lanes(lane, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
-    lanes.emplace_back(in_lanes, vectors);
+    all(row) = join(all(row), lanes(lane, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
+    in_lanes.emplace_back(lanes, vectors);
     return all;
 }
 
-decode_values::decode_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts, block_weights& weights,
-                     row_reductions& reduced)
+decode_values::decode_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts,
+                             block_weights& weights, row_reductions& reduced)
     : f_(frame) {
     // Algorithm
     score_tile::scaled_rows narrow;
@@ -82,7 +82,7 @@ void decode_values::add_looked_at(const Func& weighing) {
 /// What all channels of a value share is put into the weights. Where each pair is looked at the sums in registers count
 /// for nothing.
 void decode_values::add_codes(const score_tile& scores_at, block_weights& weights, row_reductions& reduced,
-                          const score_tile::scaled_rows& narrow) {
+                              const score_tile::scaled_rows& narrow) {
     // Algorithm
     const Expr weight = weights.weighing(scores_at.pair());
     weights.scaled = Func("scaled_weights");
@@ -112,7 +112,7 @@ Expr smallest_step() { return Expr(0x0da24260u); }  // the bits of 1e-30
 /// bits, two, or a word. Products of digits and codes are integers. A block has no steps where a row's largest weight
 /// is tiny, negative or no number: its values are added in f32.
 void decode_values::define_digits(const score_tile& scores_at, const Func& weights, row_reductions& reduced,
-                              const Func& codes) {
+                                  const Func& codes) {
     // Algorithm
     integer_sum& of = of_digits;
     const Var &digit = of.digit, &group = of.group, &l = row_reductions::l;
@@ -124,8 +124,8 @@ void decode_values::define_digits(const score_tile& scores_at, const Func& weigh
     const RDom each_row(0, f_.rows(), "each_row");
     const Expr of_row = of.largest(each_row, f_.kb, f_.qt, f_.h, f_.b), none = Expr(0u), infinity = Expr(0x7f800000u);
     of.without_step(block) = cast<std::uint8_t>(0);
-    of.without_step(block) = max(of.without_step(block), cast<std::uint8_t>(of_row >= infinity ||
-                                                                            (of_row < smallest_step() && of_row != none)));
+    of.without_step(block) = max(
+        of.without_step(block), cast<std::uint8_t>(of_row >= infinity || (of_row < smallest_step() && of_row != none)));
     const Expr largest = reinterpret<float>(max(of.largest(f_.qi, f_.kb, f_.qt, f_.h, f_.b), smallest_step())),
                code = cast<int>(round(weights(scores_at.pair()) * (static_cast<float>(steps) / largest)));
     of.digits(f_.ki, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b) =
@@ -135,14 +135,16 @@ void decode_values::define_digits(const score_tile& scores_at, const Func& weigh
 
     const RDom few({{0, integers}, {0, f_.cut.key_block / integers}}, "few");
     of.few = few;
-    of.sums(f_.d, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0;
-    of.sums(f_.d, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+    of.digit_sums(f_.d, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0;
+    of.digit_sums(f_.d, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
         cast<int>(of.digits(integers * few.y + few.x, digit, f_.qi, f_.kb, f_.qt, f_.h, f_.b)) *
         cast<int>(of.interleaved(few.x, f_.d, few.y, f_.kb, f_.h, f_.b));
 }
 
 Expr decode_values::value_of_digits() const {
-    const auto sum_of = [&](int i) { return cast<float>(of_digits.sums(f_.d, i, f_.qi, f_.kb, f_.qt, f_.h, f_.b)); };
+    const auto sum_of = [&](int i) {
+        return cast<float>(of_digits.digit_sums(f_.d, i, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
+    };
     const Expr largest = reinterpret<float>(max(of_digits.largest(f_.qi, f_.kb, f_.qt, f_.h, f_.b), smallest_step()));
     return (digits_of_weights() == 1 ? sum_of(0) : sum_of(0) + 256.0f * sum_of(1)) *
            (largest / static_cast<float>(f_.core.weight_steps()));

@@ -18,7 +18,7 @@ public:
     Halide::Func operator()(const std::string& name, const Halide::Func& of_pairs, bool maximum);
 
     /// (lane, row, ...): the vectors, and over how many a row goes.
-    std::vector<std::pair<Halide::Func, Halide::RDom>> lanes;
+    std::vector<std::pair<Halide::Func, Halide::RDom>> in_lanes;
     static inline const Halide::Var l{"l"};  ///< lane
 
 private:
@@ -35,7 +35,7 @@ class decode_values {
 public:
     /// Adds `scaled` to the weights of the block, where all channels of a value share a factor.
     decode_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts, block_weights& weights,
-              row_reductions& reduced);
+                  row_reductions& reduced);
 
     /// How weights and values are multiplied.
     const value_plan& planned() const { return *f_.keys().values; }
@@ -48,22 +48,22 @@ public:
     bool looks_at_pairs() const { return planned().check != value_check::none || integers() > 0; }
 
     // What there is to schedule.
-    Halide::Func accumulated{"accumulated"};  ///< (value depth, row, ...): the sums of a block
-    Halide::Func sums;                        ///< the same, a tile of it in registers; undefined where there is none
-    Halide::Func values;                      ///< (value depth, key in block, key block, key head, batch)
+    Halide::Func accumulated{"accumulated"};    ///< (value depth, row, ...): the sums of a block
+    Halide::Func sums;                          ///< the same, a tile of it in registers; undefined where there is none
+    Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
     bool in_order = true;                       ///< a channel's position decides nothing
     int pieces = 1;                             ///< of a row, in each of which it decides nothing
-    Halide::RDom rk, looked_at;              ///< keys of a block whose values are added: all, or one pair at a time
-    std::optional<masked_values> of_masked;  ///< unless all values are finite
+    Halide::RDom rk, looked_at;                 ///< keys of a block whose values are added: all, or one pair at a time
+    std::optional<masked_values> of_masked;     ///< unless all values are finite
 
     /// Weights as digits, and their products with codes.
     struct integer_sum {
-        Halide::Func largest;                     ///< (row, ...): the bits of the largest weight
+        Halide::Func largest;                       ///< (row, ...): the bits of the largest weight
         Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 where weights are not rounded
         Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
         Halide::Func interleaved{"interleaved"};    ///< (key of few, value depth, few keys of block, ...)
-        Halide::Func sums{"digit_sums"};            ///< (value depth, digit, row, ...)
+        Halide::Func digit_sums{"digit_sums"};      ///< (value depth, digit, row, ...)
         Halide::RDom few;  ///< keys whose products are added up at a time, and which of a block
         static inline const Halide::Var digit{"dg"}, group{"group"};
     };

@@ -52,14 +52,14 @@ void schedule_digits(decode_values& its, const kernel_frame& f, const Var& tile)
     const Var dx("dx"), &l = row_reductions::l;
     decode_values::integer_sum& of = its.of_digits;
     const int vector = its.planned().vector;
-    of.sums.compute_at(its.accumulated, tile);
-    of.sums.bound_extent(of.digit, its.digits_of_weights())
+    of.digit_sums.compute_at(its.accumulated, tile);
+    of.digit_sums.bound_extent(of.digit, its.digits_of_weights())
         .vectorize(f.d, vector)
         .unroll(f.d)
         .unroll(of.digit)
         .unroll(f.qi);
-    of.sums.update().split(f.d, f.d, dx, vector);
-    of.sums.update()
+    of.digit_sums.update().split(f.d, f.d, dx, vector);
+    of.digit_sums.update()
         .reorder(of.few.x, dx, f.d, of.digit, f.qi, of.few.y)
         .atomic()
         .vectorize(of.few.x)
@@ -67,7 +67,7 @@ void schedule_digits(decode_values& its, const kernel_frame& f, const Var& tile)
         .unroll(f.d)
         .unroll(of.digit)
         .unroll(f.qi);
-    of.interleaved.compute_at(of.sums, of.few.y).bound_extent(l, its.integers());
+    of.interleaved.compute_at(of.digit_sums, of.few.y).bound_extent(l, its.integers());
     const int side_by_side =
         f.request.target->registers < 32 ? vector : std::gcd(its.planned().channels, f.value_depth() / its.pieces);
     of.interleaved.split(f.d, f.d, dx, side_by_side).reorder(dx, l, f.d).vectorize(dx).unroll(l).unroll(f.d);

@@ -184,7 +184,8 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
         .vectorize(qv, lanes)
         .unroll(qv);
     its.state.update().never_partition(std::vector<VarOrRVar>{its.blocks});  // one loop, for skip_blocks to guard
-    if (its.values) schedule_values(cut, *its.values, f, LoopLevel(its.state, its.dc), LoopLevel(its.state, its.blocks.x));
+    if (its.values)
+        schedule_values(cut, *its.values, f, LoopLevel(its.state, its.dc), LoopLevel(its.state, its.blocks.x));
 }
 
 void schedule_keys(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {

@@ -130,8 +130,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
 bound_call::~bound_call() = default;
 
 void bound_call::check_values(const matched_arguments& given) const {
-    if (given.kv_lengths && given.kv_lengths->view.where() == memory::host)
-        check_lengths(table_.graph, given, shape_);
+    if (given.kv_lengths && given.kv_lengths->view.where() == memory::host) check_lengths(table_.graph, given, shape_);
     check_wide_integers(table_.graph, shape_, given);
     indices_.look({table_.graph, shape_, given});
 }
