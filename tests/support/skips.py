@@ -36,6 +36,7 @@ ALLOWED = {
     "ggml.models": "as ggml.backend_ops",
     "language_model.smollm2": "93 MB; ./tests/run full:language_model fetches them",
     "language_model.gemma3": "240 MB; as language_model.smollm2",
+    "language_model.all_drafts": "kernels of all caches take minutes; ./tests/run full:language_model builds them",
     "install.vcpkg": "vcpkg is no package of the registries that set-up uses; ATTUNE_VCPKG names a clone of it",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
