@@ -129,11 +129,4 @@ TEST_CASE("a table over position has an entry for each query and each key in use
     CHECK(c.refusal_of([&] {
         attune::detail::call(*prepared, std::vector{by_hand::view("kv_lengths", {others.data(), {batches}})});
     }) == "");
-
-    // Lengths in memory of a GPU cannot be looked at.
-    attune::kernel on_gpu = call::kernel_of();
-    on_gpu.target = "cuda";
-    for (auto& each : c.given) each.view = each.view.in(attune::memory::cuda);
-    CHECK_THAT(c.refusal_of([&] { attune::detail::prepare(call::table_of(graph, on_gpu), c.given, c.how); }),
-               ContainsSubstring(too_short + "7 (the longer of queries and slots, as kv_lengths is on a GPU)"));
 }
