@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--model", default=str(llama_cpp.FOLDER / next(iter(llama_cpp.MODELS))))
     parser.add_argument("--depths", type=int, nargs="+", default=[0, 4096])
     parser.add_argument("--caches", nargs="+", default=["f16", "q8_0", "q4_0"])
-    for name, value in (("prompt", 512), ("generated", 32), ("threads", os.cpu_count()), ("rounds", 3), ("repeats", 2)):
+    for name, value in (("prompt", 512), ("generated", 32), ("threads", os.cpu_count()), ("rounds", 4), ("repeats", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("more", nargs="*", help="passed on to llama-bench, behind --")
@@ -46,7 +46,9 @@ def main():
         for depth in options.depths:
             turns = kept.setdefault(f"{cache} {depth}", [])
             while len(turns) < options.rounds:
-                turns.append([turn(options, backend, cache, depth) for backend in (False, True)])
+                first = len(turns) % 2 == 1  # each side is the first one in half of the rounds
+                sides = {backend: turn(options, backend, cache, depth) for backend in (first, not first)}
+                turns.append([sides[False], sides[True]])
                 if options.json:
                     options.json.write_text(json.dumps(kept))
             for what in turns[0][0]:
