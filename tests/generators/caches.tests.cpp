@@ -277,7 +277,7 @@ TEST_CASE("decode reads rows of pages where they lie, and copies what a formula 
 
 TEST_CASE("decode computes with the visible keys of a block", "[caches]") {
     const std::set<std::string> clipped = asked_for(ir_of<bytes>).clipped;
-    for (const char* const stage : {"scores", "highest_lanes", "weights", "sum_lanes", "added"})
+    for (const char* const stage : {"scores", "highest_lanes", "weights", "sum_lanes", "sums"})
         CHECK(clipped.contains(stage));
 }
 

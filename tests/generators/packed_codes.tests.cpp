@@ -211,10 +211,10 @@ TEST_CASE("sums of codes leave registers for codes and weights", "[codes]") {
         const generators::listed_kernel kernel = listed(of, name, "128");
         const Halide::Module module =
             generators::lower(kernel.request).module("decoded", generators::halide_target(*kernel.request.target));
-        vectors_of added("added", level.lanes);
-        for (const auto& function : module.functions()) function.body.accept(&added);
-        CAPTURE(name, added.most);
-        CHECK(added.most >= 4);
-        CHECK(added.most <= level.registers / 2);
+        vectors_of sums("sums", level.lanes);
+        for (const auto& function : module.functions()) function.body.accept(&sums);
+        CAPTURE(name, sums.most);
+        CHECK(sums.most >= 4);
+        CHECK(sums.most <= level.registers / 2);
     }
 }
