@@ -2,12 +2,12 @@
 // further, and make what the reference makes.
 #include "../properties/guarded_memory.hpp"
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
 #include <attune/dsl/gradient.hpp>
 #include <attune/dsl/layers.hpp>
-#include <attune/runtime/cpu.hpp>
 #include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 #include <attune/workload.hpp>
@@ -39,14 +39,10 @@ inline constexpr auto turned = softmax(queries(rotary_half(q, cosines, sines, ne
                                v;
 
 std::unique_ptr<generators::jit_kernel> compiled(const generators::variant& of, const char* shapes) {
-    for (const generators::level& each : generators::levels())
-        if (runs(each.name))
-            return std::make_unique<generators::jit_kernel>(
-                generators::kernels_of(
-                    {&of, 1},
-                    {.targets = {std::string(each.name)}, .dtypes = {"f32"}, .depths = {"16"}, .shapes = {shapes}})
-                    .front());
-    throw std::runtime_error("no ISA level of attune's runs on this machine");
+    const std::string level(attune::testing::tested_levels().front().name);
+    return std::make_unique<generators::jit_kernel>(
+        generators::kernels_of({&of, 1}, {.targets = {level}, .dtypes = {"f32"}, .depths = {"16"}, .shapes = {shapes}})
+            .front());
 }
 
 /// A call over slots of which some are in use, whose tables have `entries` along position; the page behind the last one

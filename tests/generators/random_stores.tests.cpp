@@ -2,11 +2,11 @@
 // reference.
 #include "../fuzz/formulas/relaid.hpp"
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
 #include <attune/ir/element.hpp>
-#include <attune/runtime/cpu.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
@@ -69,16 +69,13 @@ inline constexpr auto in_columns =
             store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
             out = softmax(q * t(keys(k_cache(slot(b, kv_idx), b, d_idx, h), extent<1>(slot))) * rsqrt(depth)) * v);
 
-/// A kernel for the first level that this machine runs.
+/// A kernel for the most demanding level that this machine runs.
 std::unique_ptr<generators::jit_kernel> compiled(const generators::variant& of, const char* shapes) {
-    for (const generators::level& each : generators::levels())
-        if (runs(each.name))
-            return std::make_unique<generators::jit_kernel>(
-                generators::kernels_of(
-                    {&of, 1},
-                    {.targets = {std::string(each.name)}, .dtypes = {"f32"}, .depths = {"16x24"}, .shapes = {shapes}})
-                    .front());
-    throw std::runtime_error("no level of attune's runs on this machine");
+    const std::string level(attune::testing::tested_levels().front().name);
+    return std::make_unique<generators::jit_kernel>(
+        generators::kernels_of({&of, 1},
+                               {.targets = {level}, .dtypes = {"f32"}, .depths = {"16x24"}, .shapes = {shapes}})
+            .front());
 }
 
 class dice {

@@ -134,7 +134,7 @@ void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, ca
     }
 }
 
-/// Tables over position that are shorter than the slots. Kernels read some entry, whichever are in use.
+/// Tables over position that are shorter than the slots. A kernel reads an entry even of a call without keys in use.
 void check_tables(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, std::int64_t in_use) {
     const std::int64_t wanted = std::max({shape[axis_kind::query], in_use, std::int64_t{1}});
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
