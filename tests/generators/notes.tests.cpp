@@ -29,6 +29,7 @@ inline constexpr auto nth = bound_index<"nth">;
 inline constexpr auto conditions = softmax(
     where(q * t(k) > 0, -inf, mask(q* t(k), visible(q_idx, kv_idx) && q_idx % 2 == 0 && q_idx - kv_idx < 9 && h < 3)));
 inline constexpr auto all_conditions = conditions * v;
+inline constexpr auto bounded = softmax(tanh(where(q_idx >= kv_idx, q* t(k), -inf))) * v;
 inline constexpr auto in_a_document =
     softmax(mask(q * t(k), any(nth, extent<0>(ends), q_idx < ends(nth) && kv_idx < ends(nth)))) * v;
 inline constexpr auto top_left = log_sum_exp(mask(q * t(k), q_idx >= kv_idx));
@@ -72,6 +73,7 @@ TEST_CASE("each part of a mask is named, with what it does for blocks") {
           "q_idx - kv_idx < 9: skips\n"
           "h < 3: skips\n");
     const auto in_a_document = notes_of(ir_of<formulas::in_a_document>).conditions;
+    CHECK(notes_of(ir_of<formulas::bounded>).conditions.empty());  // tanh(-inf) is a score
     REQUIRE(in_a_document.size() == 1);
     CHECK_THAT(in_a_document[0].second, ContainsSubstring("skips: "));  // any(...) over two tables
 }

@@ -56,6 +56,8 @@ inline constexpr auto by_key_heads = masked_by(kv_idx < key_heads * 100);
 inline constexpr auto by_batches = masked_by(kv_idx < batches * 100);
 inline constexpr auto hidden_scores = q * t(k) + where(causal, 0.0, -inf);
 inline constexpr auto by_scores = shard(outputs(out = softmax(hidden_scores) * v, lse = log_sum_exp(hidden_scores)));
+inline constexpr auto bounded_scores =
+    shard(outputs(out = softmax(tanh(hidden_scores)) * v, lse = log_sum_exp(tanh(hidden_scores))));
 }  // namespace whole
 
 namespace {
@@ -148,6 +150,7 @@ TEST_CASE("what is said of whole chunks is true of all of their pairs") {
     check(dsl::ir_of<whole::no_mask>, 1, [](auto, auto, auto, auto) { return true; }, given);
     check(dsl::ir_of<whole::is_causal>, 0.9, causal, given);
     check(dsl::ir_of<whole::by_scores>, 0.9, causal, given);
+    check(dsl::ir_of<whole::bounded_scores>, 1, [](auto, auto, auto, auto) { return true; }, given);
     check(dsl::ir_of<whole::not_causal>, 0.9, [](auto, auto, auto q, auto k) { return k > q; }, given);
     check(
         dsl::ir_of<whole::window_of_70>, 0.8, [](auto, auto, auto q, auto k) { return k <= q && q - k <= 70; }, given);

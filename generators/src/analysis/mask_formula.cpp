@@ -1,5 +1,7 @@
 #include "analysis/mask_formula.hpp"
 
+#include <attune/ir/visibility.hpp>
+
 #include <cmath>
 #include <limits>
 
@@ -210,16 +212,6 @@ constexpr by_operation<family::comparison, comparison_rule> comparisons{
     {operation::less, {formula::is::positive, 1, 0}},    {operation::less_equal, {formula::is::positive, 1, 1}},
     {operation::greater, {formula::is::positive, 0, 0}}, {operation::greater_equal, {formula::is::positive, 0, 1}}};
 
-/// Where a result is not -infinity, by where its arguments are not.
-enum class visibility : std::uint8_t { always, first, both, either };
-
-constexpr by_operation<family::arithmetic, visibility> of_arithmetic{
-    {operation::negate, visibility::first},    {operation::absolute, visibility::first},
-    {operation::add, visibility::both},        {operation::subtract, visibility::both},
-    {operation::multiply, visibility::both},   {operation::divide, visibility::both},
-    {operation::minimum, visibility::both},    {operation::maximum, visibility::either},
-    {operation::remainder, visibility::always}};  // of integers
-
 }  // namespace
 
 formula formula_reader::condition(int number) {
@@ -309,40 +301,18 @@ formula formula_reader::visible(int number) {
 formula formula_reader::visible_by_arguments(int number) {
     const instruction& node = graph_.nodes[number];
     const auto argument = [&](int i) { return visible(node.arguments[i]); };
-    const auto by = [&](visibility rule) {
-        switch (rule) {
-            case visibility::always: return always_true();
-            case visibility::first: return argument(0);
-            case visibility::both: return argument(0) && argument(1);
-            case visibility::either: return argument(0) || argument(1);
-        }
-        return always_true();
-    };
-    switch (family_of(node.op)) {
-        case family::terminal:
-            return node.op == operation::constant && std::isinf(node.number) && node.number < 0 ? always_false()
-                                                                                                : always_true();
-        case family::tensors:
-            if (node.op != operation::load) return always_true();
-            [[fallthrough]];
-        case family::sums: return {.what = formula::is::masked, .negated = true, .node = number};
-        case family::arithmetic: return by(of_arithmetic[node.op]);
-        case family::function: return by(limit_of(node.op) ? visibility::always : visibility::first);
-        case family::function_of_two: return by(visibility::both);
-        case family::selection: {
-            if (node.op != operation::where) return always_true();
+    switch (visibility_of(node)) {
+        case visibility::always: break;
+        case visibility::never: return always_false();
+        case visibility::by_value: return {.what = formula::is::masked, .negated = true, .node = number};
+        case visibility::as_first: return argument(0);
+        case visibility::as_both: return argument(0) && argument(1);
+        case visibility::as_either: return argument(0) || argument(1);
+        case visibility::where_kept: return argument(0) && condition(node.arguments[1]);
+        case visibility::as_chosen: {
             const formula c = condition(node.arguments[0]), x = argument(1), y = argument(2);
             return x == y ? x : (c && x) || (!c && y);
         }
-        case family::attention:
-            return node.op == operation::mask ? argument(0) && condition(node.arguments[1]) : always_true();
-        case family::conversion:  // integers and conditions are always numbers
-        case family::bits:
-        case family::classification:
-        case family::comparison:
-        case family::logic:
-        case family::recurrent:
-        case family::random: break;
     }
     return always_true();
 }

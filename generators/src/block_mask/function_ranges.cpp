@@ -73,16 +73,13 @@ interval function_range(operation op, const interval& x) {
         const Expr beyond = upwards ? value + slack : value - slack;
         return !otherwise ? beyond : upwards ? min(beyond, known) : max(beyond, known);
     };
-    interval result{end(x.lo, low, false), end(x.hi, high, true), x.masked, either(x.nan, has_no_value(of_numbers, x))};
+    interval result{end(x.lo, low, false), end(x.hi, high, true), never(), either(x.nan, has_no_value(of_numbers, x))};
     if (op == operation::log || op == operation::log2 || op == operation::log1p) {
         const Expr pole = op == operation::log1p ? -1.0f : 0.0f;
-        result.masked.may = either(x.masked.may, x.lo.defined() ? opposite(is_less(pole, x.lo)) : yes());
+        result.masked.may = x.lo.defined() ? opposite(is_less(pole, x.lo)) : yes();
     }
-    if (const auto limit = limit_of(op)) {
-        result.masked = never();
-        if (result.lo.defined() && !is_const_zero(x.masked.may))
-            result.lo = select(x.masked.may, min(result.lo, static_cast<float>(*limit)), result.lo);
-    }
+    if (const auto limit = limit_of(op); limit && result.lo.defined() && !is_const_zero(x.masked.may))
+        result.lo = select(x.masked.may, min(result.lo, static_cast<float>(*limit)), result.lo);
     return result;
 }
 
@@ -91,20 +88,16 @@ namespace {
 using of_two = interval (*)(const interval&, const interval&);
 constexpr by_operation<family::function_of_two, of_two> of_two_reals{
     {operation::atan2,
-     [](const interval& a, const interval& b) {
-         return interval{-3.1416f, 3.1416f, a.masked || b.masked, either(a.nan, b.nan)};
-     }},
-    {operation::pow,
-     [](const interval& a, const interval& b) { return interval{{}, {}, a.masked || b.masked, yes()}; }},
+     [](const interval& a, const interval& b) { return interval{-3.1416f, 3.1416f, never(), either(a.nan, b.nan)}; }},
+    {operation::pow, [](const interval&, const interval&) { return interval{{}, {}, never(), yes()}; }},
     {operation::fmod, [](const interval& a, const interval& b) {
          // No larger than either, and of the sign of the first.
          const interval x = absolute(a), y = absolute(b);
-         const verdict masked = a.masked || b.masked;
-         if (!x.hi.defined() || !y.hi.defined()) return interval{{}, {}, masked, yes()};
+         if (!x.hi.defined() || !y.hi.defined()) return interval{{}, {}, never(), yes()};
          const Expr most = min(x.hi, y.hi), is_defined = b.lo > 0.0f || b.hi < 0.0f;
          Expr nan = either(either(a.nan, b.nan), opposite(is_defined));
          for (const Expr& end : {a.lo, a.hi}) nan = either(nan, is_not_finite(end));
-         return interval{select(a.lo >= 0.0f, 0.0f, -most), select(a.hi <= 0.0f, 0.0f, most), masked, nan};
+         return interval{select(a.lo >= 0.0f, 0.0f, -most), select(a.hi <= 0.0f, 0.0f, most), never(), nan};
      }}};
 
 }  // namespace

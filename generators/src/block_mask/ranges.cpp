@@ -3,6 +3,8 @@
 
 #include "expr/math.hpp"
 
+#include <attune/ir/visibility.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -165,6 +167,19 @@ interval tile_mask::compute(int number, const sides& in) {
     return result;
 }
 
+namespace {
+
+/// What an operation makes of its arguments, which may be masked.
+interval with_masked(const instruction& node, interval made, const interval& a, const interval& b) {
+    const visibility rule = visibility_of(node);
+    if (rule == visibility::as_first) made.masked = a.masked || made.masked;
+    if (rule == visibility::as_both) made.masked = (a.masked || b.masked) || made.masked;
+    if (rule == visibility::as_either) made.masked = (a.masked && b.masked) || made.masked;
+    return made;
+}
+
+}  // namespace
+
 interval tile_mask::of_operation(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     const auto argument = [&](int i) { return i < node.argument_count ? range(node.arguments[i], in) : interval{}; };
@@ -180,7 +195,7 @@ interval tile_mask::of_operation(int number, const sides& in) {
         case family::arithmetic: {
             interval a = argument(0), b = argument(1);
             if (known_.wraps.here[number]) a = in_i64(a), b = in_i64(b);
-            return of_arithmetic[node.op](a, b);
+            return with_masked(node, of_arithmetic[node.op](a, b), a, b);
         }
         case family::bits: return of_bits[node.op](argument(0), argument(1));
         case family::selection: return choose(decide(node.arguments[0]), argument(1), argument(2));
@@ -189,8 +204,14 @@ interval tile_mask::of_operation(int number, const sides& in) {
             masked.masked = masked.masked || !decide(node.arguments[1]);
             return masked;
         }
-        case family::function: return function_range(node.op, argument(0));
-        case family::function_of_two: return function_range(node.op, argument(0), argument(1));
+        case family::function: {
+            const interval x = argument(0);
+            return with_masked(node, function_range(node.op, x), x, {});
+        }
+        case family::function_of_two: {
+            const interval x = argument(0), y = argument(1);
+            return with_masked(node, function_range(node.op, x, y), x, y);
+        }
         case family::tensors: return enumerate(number, in);
         case family::sums: return node.op == operation::sum ? reduce(number) : interval{{}, {}, verdict{}};
         case family::terminal:

@@ -25,19 +25,21 @@ const auto plus = [](const Expr& a, const Expr& b) { return a + b; };
 const auto smaller = [](const Expr& a, const Expr& b) { return min(a, b); };
 const auto larger = [](const Expr& a, const Expr& b) { return max(a, b); };
 
+// What masked arguments make of `masked` stands in ir/visibility.hpp; here it is what arithmetic makes of numbers.
+
 /// Kernels may contract and reorder f32 arithmetic: ends move outwards by a few units in the last place of `scale`.
 interval widened(interval a, const Expr& scale) {
     if (!a.lo.defined() || !a.hi.defined() || !a.lo.type().is_float()) return a;
     const Expr slack = abs(scale) * (1.0f / (1 << 21));
-    return {a.lo - slack, a.hi + slack, a.masked, a.nan};
+    return {a.lo - slack, a.hi + slack, never(), a.nan};
 }
 Expr magnitude(const interval& a) { return max(abs(a.lo), abs(a.hi)); }
 bool bounded(const interval& a) { return a.lo.defined() && a.hi.defined(); }
 
-interval unknown(const interval& a, const interval& b) { return {{}, {}, a.masked || b.masked, either(a.nan, b.nan)}; }
+interval unknown(const interval& a, const interval& b) { return {{}, {}, never(), either(a.nan, b.nan)}; }
 
-interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d, const verdict& masked) {
-    return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d)), masked};
+interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d) {
+    return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d))};
 }
 
 /// What arithmetic makes of two ranges, of which an infinite one may make NaN.
@@ -76,17 +78,17 @@ Expr is_not_finite(const Expr& end) {
 interval point(const Expr& value) { return {value, value}; }
 
 interval negate(const interval& a) {
-    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked, a.nan};
+    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), never(), a.nan};
 }
 
 interval absolute(const interval& a) {
-    if (!bounded(a)) return {{}, {}, a.masked, a.nan};
+    if (!bounded(a)) return {{}, {}, never(), a.nan};
     const Expr zero = Internal::make_zero(a.lo.type());
-    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), a.masked, a.nan};
+    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), never(), a.nan};
 }
 
 interval add(const interval& a, const interval& b) {
-    interval sum{joined(a.lo, b.lo, plus), joined(a.hi, b.hi, plus), a.masked || b.masked};
+    interval sum{joined(a.lo, b.lo, plus), joined(a.hi, b.hi, plus)};
     if (bounded(sum) && sum.lo.type().is_float()) sum = widened(sum, max(magnitude(a), magnitude(b)));
     return made_of(sum, a, b);
 }
@@ -95,7 +97,6 @@ interval subtract(const interval& a, const interval& b) { return add(a, negate(b
 
 interval multiply(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b)) return unknown(a, b);
-    const verdict masked = a.masked || b.masked;
     // Ranges of i32 multiply in i64: their corners need not be values of the formula, so they may exceed it.
     const bool wide = !a.lo.type().is_float() && !as_const_int(a.lo) && !as_const_int(b.lo);
     const auto product = [&](const Expr& x, const Expr& y) {
@@ -104,29 +105,27 @@ interval multiply(const interval& a, const interval& b) {
     for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
         if (!y->is_point()) continue;
         const bool positive = as_const_int(y->lo) && *as_const_int(y->lo) >= 0;
-        if (x->is_point() && !x->lo.type().is_float()) return {product(x->lo, y->lo), product(x->lo, y->lo), masked};
-        if (positive) return {product(x->lo, y->lo), product(x->hi, y->lo), masked};
+        if (x->is_point() && !x->lo.type().is_float()) return {product(x->lo, y->lo), product(x->lo, y->lo)};
+        if (positive) return {product(x->lo, y->lo), product(x->hi, y->lo)};
     }
-    const interval result =
-        corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), masked);
+    const interval result = corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi));
     return made_of(result.lo.type().is_float() ? widened(result, magnitude(result)) : result, a, b);
 }
 
 interval divide(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b)) return unknown(a, b);
-    const verdict masked = a.masked || b.masked;
     if (a.lo.type().is_float()) {
         const Expr safe = b.lo > 0.0f || b.hi < 0.0f, lo = select(safe, b.lo, 1.0f), hi = select(safe, b.hi, 1.0f);
-        interval quotient = corners(a.lo / lo, a.lo / hi, a.hi / lo, a.hi / hi, masked);
+        interval quotient = corners(a.lo / lo, a.lo / hi, a.hi / lo, a.hi / hi);
         quotient = widened(quotient, magnitude(quotient));
         // Without a sign, the divisor may be as small as it likes. Infinities do not compute, so a bound below them.
         const Expr huge = 1e38f;
-        interval result = made_of({select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge), masked}, a, b);
-        result.nan = either(result.nan, !safe), result.masked.may = either(result.masked.may, !safe);
+        interval result = made_of({select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge)}, a, b);
+        result.nan = either(result.nan, !safe), result.masked.may = !safe;
         return result;
     }
     if (const auto divisor = as_const_int(b.lo); divisor && b.is_point() && *divisor > 0 && a.lo.type().bits() == 32)
-        return {a.lo / b.lo, a.hi / b.lo, masked};
+        return {a.lo / b.lo, a.hi / b.lo};
     const auto quotient = [](const Expr& x, const Expr& y) {
         if (x.type().bits() == 32 && y.type().bits() == 32) return divide_down(x, y);
         return cast<int64_t>(x) / max(cast<int64_t>(y), 1);  // used for positive divisors only
@@ -135,18 +134,18 @@ interval divide(const interval& a, const interval& b) {
     const Expr low = alike(min(-largest, a.lo), a.lo), high = max(largest, -a.lo);
     const Expr safe = b.lo > Internal::make_zero(b.lo.type());
     const interval inner =
-        corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi), masked);
-    return {select(safe, inner.lo, alike(low, inner.lo)), select(safe, inner.hi, alike(high, inner.hi)), masked};
+        corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi));
+    return {select(safe, inner.lo, alike(low, inner.lo)), select(safe, inner.hi, alike(high, inner.hi))};
 }
 
 interval remainder(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b) || a.lo.type().bits() == 64 || b.lo.type().bits() == 64) return unknown(a, b);
-    const interval whole{min(b.lo + 1, 0), max(b.hi - 1, 0), a.masked || b.masked};
+    const interval whole{min(b.lo + 1, 0), max(b.hi - 1, 0)};
     if (!b.is_point()) return whole;
     // Within one period the remainder is as regular as its dividend.
     const Expr one_period = b.lo > 0 && divide_down(a.lo, b.lo) == divide_down(a.hi, b.lo);
     return {select(one_period, remainder_down(a.lo, b.lo), whole.lo),
-            select(one_period, remainder_down(a.hi, b.lo), whole.hi), whole.masked};
+            select(one_period, remainder_down(a.hi, b.lo), whole.hi)};
 }
 
 interval minimum(const interval& a, const interval& b) {
@@ -154,7 +153,7 @@ interval minimum(const interval& a, const interval& b) {
             !a.hi.defined()   ? b.hi
             : !b.hi.defined() ? a.hi
                               : joined(a.hi, b.hi, smaller),
-            a.masked || b.masked, either(a.nan, b.nan)};
+            never(), either(a.nan, b.nan)};
 }
 
 interval maximum(const interval& a, const interval& b) {
@@ -162,13 +161,13 @@ interval maximum(const interval& a, const interval& b) {
     const bool plain = is_const_zero(a.masked.may) && is_const_zero(b.masked.may);
     Expr lo = joined(a.lo, b.lo, smaller);
     if (plain) lo = !a.lo.defined() ? b.lo : !b.lo.defined() ? a.lo : joined(a.lo, b.lo, larger);
-    return {lo, joined(a.hi, b.hi, larger), a.masked && b.masked, either(a.nan, b.nan)};
+    return {lo, joined(a.hi, b.hi, larger), never(), either(a.nan, b.nan)};
 }
 
 interval bit_and(const interval& a, const interval& b) {
     for (const interval* mask : {&a, &b})
         if (const auto bits = mask->is_point() ? as_const_int(mask->lo) : std::nullopt; bits && *bits >= 0)
-            return {Internal::make_zero(mask->lo.type()), mask->hi, a.masked || b.masked};
+            return {Internal::make_zero(mask->lo.type()), mask->hi};
     return unknown(a, b);
 }
 
@@ -179,7 +178,7 @@ interval bit_or(const interval& a, const interval& b) {
                bits = cast<int>(
                    (cast<uint32_t>(-1) >> min(cast<uint32_t>(count_leading_zeros(ends)), cast<uint32_t>(31))));
     const Expr positive = a.lo >= 0 && b.lo >= 0;
-    return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max()), a.masked || b.masked};
+    return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max())};
 }
 
 interval shift_left(const interval& a, const interval& b) {
@@ -190,7 +189,7 @@ interval shift_left(const interval& a, const interval& b) {
 interval shift_right(const interval& a, const interval& b) {
     if (!b.is_point() || b.lo.type().bits() == 64) return unknown(a, b);
     const auto end = [&](const Expr& e) { return e.defined() ? e >> cast(UInt(e.type().bits()), b.lo & 31) : e; };
-    return {end(a.lo), end(a.hi), a.masked || b.masked};
+    return {end(a.lo), end(a.hi)};
 }
 
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false) {
@@ -210,7 +209,7 @@ interval choose(const verdict& condition, const interval& if_true, const interva
 
 interval to_real(const interval& a) {
     const auto real = [](const Expr& e) { return e.defined() ? cast<float>(e) : Expr(); };
-    return {real(a.lo), real(a.hi), a.masked, a.nan};
+    return {real(a.lo), real(a.hi), never(), a.nan};
 }
 
 interval within_i32(const interval& exact) {

@@ -6,6 +6,8 @@
 #include "stages/precomputed.hpp"
 #include "stages/subblocks.hpp"
 
+#include <attune/ir/visibility.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,10 +27,6 @@ struct visible_where {
     bool negated;  ///< the pair is visible where it does not hold
 };
 
-bool is_minus_infinity(const instruction& node) {
-    return node.op == operation::constant && node.kind == kind::real && std::isinf(node.number);
-}
-
 void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visible_where>& all) {
     const instruction& node = graph.nodes[at];
     if (node.op == (negated ? operation::logical_or : operation::logical_and)) {
@@ -39,20 +37,19 @@ void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visi
     all.push_back({at, negated});
 }
 
-/// Masks and infinities from the scores down to the contraction; `tensors`: those whose elements may be -infinity.
+/// Masks and infinities that a score's visibility comes from; `tensors`: those whose elements may be -infinity.
 void collect(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen,
              std::vector<visible_where>& conditions, std::set<int>& tensors) {
     if (!seen.insert(at).second) return;
     const instruction& node = graph.nodes[at];
-    if (node.op == operation::contract || node.kind == kind::condition || node.kind == kind::integer ||
-        node.kind == kind::tensor)
-        return;
+    const visibility of = visibility_of(node);
+    if (of == visibility::always) return;
     if (node.op == operation::load && depends[at].query && depends[at].key)
         tensors.insert(graph.nodes[node.arguments[0]].input);
-    if (node.op == operation::mask) conditions_of(graph, node.arguments[1], false, conditions);
-    if (node.op == operation::where)
+    if (of == visibility::where_kept) conditions_of(graph, node.arguments[1], false, conditions);
+    if (of == visibility::as_chosen)
         for (const int branch : {1, 2})
-            if (is_minus_infinity(graph.nodes[node.arguments[branch]]))
+            if (visibility_of(graph.nodes[node.arguments[branch]]) == visibility::never)
                 conditions_of(graph, node.arguments[0], branch == 1, conditions);
     for (int i = 0; i < node.argument_count; ++i) collect(graph, depends, node.arguments[i], seen, conditions, tensors);
 }

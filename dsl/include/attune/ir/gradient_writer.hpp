@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/ir/derivatives.hpp>
+#include <attune/ir/visibility.hpp>
 
 #include <limits>
 
@@ -240,35 +241,26 @@ private:
     }
     constexpr node_id find_where_not_masked(node_id e) {
         const instruction it = node(e);
-        constexpr double masked = -std::numeric_limits<double>::infinity();
         auto w = write();
         const auto of_argument = [&](int a) { return where_not_masked(it.arguments[a]); };
-        const auto is_not_masked = [&] { return w.compare(operation::not_equal, e, w.number(masked)); };
-        if (it.kind == kind::integer || it.kind == kind::condition || is_whole(it)) return always;
-        switch (family_of(it.op)) {
-            case family::terminal:
-                return it.op == operation::constant && it.number == masked ? is_not_masked() : always;
-            case family::tensors: return it.op == operation::load && is_captured_score(it) ? is_not_masked() : always;
-            case family::sums: return of_argument(2) == always ? always : is_not_masked();
-            case family::conversion: return of_argument(0);
-            case family::function: return limit_of(it.op) ? always : of_argument(0);
-            case family::arithmetic:
-            case family::function_of_two:
-                if (it.argument_count == 1) return of_argument(0);
-                return it.op == operation::maximum ? either(of_argument(0), of_argument(1))
-                                                   : both(of_argument(0), of_argument(1));
-            case family::selection: {
-                if (it.op != operation::where || both(of_argument(1), of_argument(2)) == always) return always;
+        const auto is_not_masked = [&] {
+            return w.compare(operation::not_equal, e, w.number(-std::numeric_limits<double>::infinity()));
+        };
+        switch (is_whole(it) ? visibility::always : visibility_of(it)) {
+            case visibility::always: break;
+            case visibility::never: return is_not_masked();
+            case visibility::by_value:
+                if (it.op == operation::load) return is_captured_score(it) ? is_not_masked() : always;
+                return of_argument(2) == always ? always : is_not_masked();
+            case visibility::as_first: return of_argument(0);
+            case visibility::as_both: return both(of_argument(0), of_argument(1));
+            case visibility::as_either: return either(of_argument(0), of_argument(1));
+            case visibility::where_kept: return both(of_argument(0), it.arguments[1]);
+            case visibility::as_chosen: {
+                if (both(of_argument(1), of_argument(2)) == always) return always;
                 const node_id other = w.apply(operation::logical_not, it.arguments[0], kind::condition);
                 return both(either(other, of_argument(1)), either(it.arguments[0], of_argument(2)));
             }
-            case family::attention: return it.op == operation::mask ? both(of_argument(0), it.arguments[1]) : always;
-            case family::bits:
-            case family::classification:
-            case family::comparison:
-            case family::logic:
-            case family::recurrent:
-            case family::random: break;  // integers and conditions
         }
         return always;
     }

@@ -1,9 +1,8 @@
 #include <attune/dsl/shard.hpp>
-#include <attune/ir/operations.hpp>
+#include <attune/ir/visibility.hpp>
 #include <attune/mpi/whole_chunks.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace attune::mpi::detail {
@@ -90,26 +89,22 @@ whole_chunks::step whole_chunks::score(const instruction& node) {
         made.ranges.push_back({least, most});
         return made;
     };
-    const family of = family_of(node.op);
-    if (node.op == operation::load) {
-        const instruction& read = graph_.nodes[at(node.arguments[0])];
-        std::uint8_t side = nowhere;
-        for (std::size_t a = 1; a < node.argument_count; ++a) side |= side_of(node.arguments[a]);
-        const bool is_finite =
-            read.op == operation::input && !decide_.inputs[at(read.input)] && side != of_pairs;  // asked of zeros
-        return known(is_finite, 1);
-    }
-    if (node.op == operation::constant) {
-        const bool is_masked = node.number < 0 && std::isinf(node.number);
-        return known(!is_masked, !is_masked);
-    }
-    if (node.op == operation::contract || node.op == operation::scalar || of == family::conversion) return known(1, 1);
-    if (of != family::arithmetic && of != family::function && of != family::function_of_two &&
-        node.op != operation::where && node.op != operation::mask)
-        return known(0, 1);
+    const visibility of = visibility_of(node);
+    if (of == visibility::always) return known(1, 1);
+    if (of == visibility::never) return known(0, 0);
+    if (of == visibility::by_value) return known(is_known_finite(node), 1);
     step made{&node, found::by_ranges};
     for (std::size_t a = 0; a < node.argument_count; ++a) made.arguments.push_back(add(node.arguments[a]));
     return made;
+}
+
+/// Of an element that kernels are asked about as 0.
+bool whole_chunks::is_known_finite(const instruction& node) const {
+    if (node.op != operation::load) return false;
+    const instruction& read = graph_.nodes[at(node.arguments[0])];
+    std::uint8_t side = nowhere;
+    for (std::size_t a = 1; a < node.argument_count; ++a) side |= side_of(node.arguments[a]);
+    return read.op == operation::input && !decide_.inputs[at(read.input)] && side != of_pairs;
 }
 
 whole_chunks::step whole_chunks::value(const instruction& node) {
@@ -231,16 +226,6 @@ std::optional<std::int64_t> whole_chunks::constant(const instruction& node) cons
                                                                            : std::nullopt;
 }
 
-namespace {
-
-/// Where a score is not -infinity, by where its arguments are not.
-integer_interval of_scores(operation op, const integer_interval& a, const integer_interval& b, bool of_one) {
-    if (of_one) return family_of(op) == family::arithmetic || a.lowest > 0 ? a : integer_interval{0, 1};
-    return op == operation::maximum ? intervals::most_of(a, b) : intervals::least_of(a, b);
-}
-
-}  // namespace
-
 integer_interval whole_chunks::joined(const step& of) const {
     const operation op = of.node->op;
     const integer_interval &a = now(of, 0), &b = of.arguments.size() > 1 ? now(of, 1) : a;
@@ -249,7 +234,10 @@ integer_interval whole_chunks::joined(const step& of) const {
         if (a.lowest > 0) return b;
         return a.highest == 0 ? c : integer_interval{std::min(b.lowest, c.lowest), std::max(b.highest, c.highest)};
     }
-    if (!is_value(*of.node)) return of_scores(op, a, b, of.arguments.size() == 1);
+    const visibility rule = is_value(*of.node) ? visibility::always : visibility_of(*of.node);
+    if (rule == visibility::as_first) return a;
+    if (rule == visibility::as_either) return intervals::most_of(a, b);
+    if (rule != visibility::always) return intervals::least_of(a, b);
     if (op == operation::to_integer) return a;
     return interval_of(op, a, b).wrapped();
 }

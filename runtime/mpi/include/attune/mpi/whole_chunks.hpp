@@ -58,6 +58,7 @@ private:
     step score(const instruction& node);
     step value(const instruction& node);
     step load(const instruction& node);
+    bool is_known_finite(const instruction& node) const;
     std::uint8_t side_of(node_id node) const;
     const tensor* usable(const input_declaration& declared) const;
     std::optional<std::int64_t> constant(const instruction& node) const;
