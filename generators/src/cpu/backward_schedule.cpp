@@ -1,4 +1,5 @@
 #include "cpu/backward.hpp"
+#include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "passes/skip_blocks.hpp"
 
@@ -25,20 +26,12 @@ void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_f
         .bound_extent(its.in_block, cut.sum_rows)
         .bound_extent(its.number, 1)
         .bound_extent(f.kb, 1)
-        .bound_extent(f.qt, 1)
-        .vectorize(f.d, cut.lanes)
-        .unroll(f.d)
-        .unroll(its.in_block);
+        .bound_extent(f.qt, 1);
+    const register_tile tile{f.d, its.in_block, cut.lanes};
+    tile.write_out(product);
     for (const auto& [update, over] : {std::pair(0, its.within), {1, its.looked_at}})
-        if (update < product.num_update_definitions()) {
-            Stage sum = product.update(update);
-            if (over.dimensions() == 2)
-                sum.reorder(over.x, f.d, its.in_block, over.y).atomic().vectorize(over.x);
-            else
-                sum.reorder(f.d, its.in_block, over.x);
-            sum.vectorize(f.d, cut.lanes).unroll(f.d).unroll(its.in_block);
-            sum.never_partition(std::vector<VarOrRVar>{over.dimensions() == 2 ? over.y : over.x});
-        }
+        if (update < product.num_update_definitions())
+            tile.add(product.update(update), over).never_partition(std::vector<VarOrRVar>{tile.loop(over)});
     for (backward_sweep::scanned_rows& of : its.scanned)
         schedule_scan(of.found, its.lane, cut.lanes, of.each,
                       LoopLevel(sums, of.of_query ? its.of_block : its.in_chunk));

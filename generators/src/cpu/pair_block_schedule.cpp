@@ -1,4 +1,5 @@
 #include "cpu/pair_block.hpp"
+#include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 
 #include <algorithm>
@@ -81,22 +82,14 @@ void schedule_sums(const cpu_gradient& cut, pair_block::contraction& c, const Fu
         .bound_extent(f.qi, cut.query_tile)
         .bound_extent(f.ki, cut.key_tile)
         .bound_extent(f.kb, 1)
-        .bound_extent(f.qt, 1)
-        .vectorize(f.qi, cut.lanes)
-        .unroll(f.qi)
-        .unroll(f.ki);
-    if (c.in_pairs) {
-        const auto depth = as_const_int(c.depth);
-        c.sums.update().reorder(c.channels.x, f.qi, f.ki, c.channels.y).atomic().vectorize(c.channels.x);
-        c.sums.update().vectorize(f.qi, cut.lanes).unroll(f.qi).unroll(f.ki);
-        if (depth)
-            c.sums.update().unroll(c.channels.y,
-                                   std::gcd(static_cast<int>(*depth) / 2, std::max(cut.depth_unroll / 2, 1)));
-        return;
-    }
-    c.sums.update().reorder(f.qi, f.ki, c.channels.x).vectorize(f.qi, cut.lanes).unroll(f.qi).unroll(f.ki);
+        .bound_extent(f.qt, 1);
+    const register_tile tile{f.qi, f.ki, cut.lanes};
+    tile.write_out(c.sums);
+    tile.add(c.sums.update(), c.channels);
+    const int at_once = c.in_pairs ? 2 : 1;
     if (const auto depth = as_const_int(c.depth))
-        c.sums.update().unroll(c.channels.x, std::gcd(static_cast<int>(*depth), cut.depth_unroll));
+        c.sums.update().unroll(tile.loop(c.channels),
+                               std::gcd(static_cast<int>(*depth) / at_once, std::max(cut.depth_unroll / at_once, 1)));
 }
 
 /// Positions in lanes, a square of rows at a time.

@@ -1,5 +1,7 @@
 #include "cpu/precomputed_schedule.hpp"
 
+#include "cpu/register_tile.hpp"
+
 #include <algorithm>
 
 namespace attune::generators::inline cpu {
@@ -51,8 +53,9 @@ void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLeve
             .vectorize(nv, cpu.lanes)
             .unroll(nv)
             .unroll(iv);
-        each.tile.compute_at(each.sum, i).vectorize(n, cpu.lanes).unroll(n).unroll(i);
-        each.tile.update().reorder(n, i, each.summed.x).vectorize(n, cpu.lanes).unroll(n).unroll(i);
+        const register_tile sums{n, i, cpu.lanes};
+        sums.write_out(each.tile.compute_at(each.sum, i));
+        sums.add(each.tile.update(), each.summed);
     }
 }
 

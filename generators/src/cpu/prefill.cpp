@@ -1,5 +1,6 @@
 #include "cpu/prefill.hpp"
 
+#include "cpu/register_tile.hpp"
 #include "cpu/score_tile_schedule.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "passes/multiply_tiles.hpp"
@@ -116,13 +117,9 @@ void schedule_values(const cpu_prefill& cut, prefill_values& its, const kernel_f
     const auto in_tiles = [&](Stage of) {
         of.split(f.d, f.d, dx, cut.value_tile).reorder(f.qi, dx, f.d).vectorize(f.qi, lanes).unroll(f.qi).unroll(dx);
     };
+    const register_tile tile{f.qi, f.d, lanes};
     const auto in_registers = [&](Func sum) {
-        sum.compute_at(its.weighted, f.d)
-            .bound_extent(f.qt, 1)
-            .bound_extent(f.kb, 1)
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .unroll(f.d);
+        tile.write_out(sum.compute_at(its.weighted, f.d).bound_extent(f.qt, 1).bound_extent(f.kb, 1));
     };
     if (its.tiled()) {
         its.weighted.bound_extent(f.qi, cut.query_tile).bound_extent(f.d, cut.chunk).vectorize(f.qi, lanes);
@@ -135,41 +132,19 @@ void schedule_values(const cpu_prefill& cut, prefill_values& its, const kernel_f
         in_registers(its.guarded);
         schedule_masked_values(*its.of_masked, block);
     }
-    const auto in_pairs = [&] {
-        its.guarded.update()
-            .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // within a tile each vector would ask
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .unroll(f.d)
-            .never_partition(std::vector<VarOrRVar>{its.looked_at.y});
+    const auto one_loop = [](Stage sums, const RDom& keys) {
+        sums.never_partition(std::vector<VarOrRVar>{register_tile::loop(keys)});
     };
-    if (its.tiled()) {  // for multiply_tiles
+    if (its.tiled())  // for multiply_tiles
         its.weighted.update().reorder(its.added.x, its.added.y, f.qi, f.d).never_partition_all();
-        in_pairs();
-        return;
+    else
+        one_loop(tile.add(its.accumulated.update(), its.added), its.added);
+    if (its.tiled() || its.pairs_of_bf16()) {  // within a tile each vector would ask
+        its.guarded.update().reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y);
+        one_loop(tile.write_out(its.guarded.update()), its.looked_at);
+    } else if (its.of_masked) {
+        one_loop(tile.add(its.guarded.update(), its.looked_at), its.looked_at);
     }
-    if (its.pairs_of_bf16()) {
-        its.accumulated.update(0)
-            .reorder(its.added.x, f.qi, f.d, its.added.y)
-            .atomic()
-            .vectorize(its.added.x)
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .unroll(f.d)
-            .never_partition(std::vector<VarOrRVar>{its.added.y});
-        in_pairs();
-        return;
-    }
-    const auto add_keys = [&](Func sum, const RDom& keys) {
-        sum.update()
-            .reorder(f.qi, f.d, keys)
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .unroll(f.d)
-            .never_partition(std::vector<VarOrRVar>{keys});
-    };
-    add_keys(its.accumulated, its.added);
-    if (its.of_masked) add_keys(its.guarded, its.looked_at);
 }
 
 void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {

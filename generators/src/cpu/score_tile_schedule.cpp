@@ -1,5 +1,6 @@
 #include "cpu/score_tile_schedule.hpp"
 
+#include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 
 #include <algorithm>
@@ -272,20 +273,11 @@ void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLe
             product.update().reorder(c.each.x, c.each.y, lane, other).never_partition_all();
             continue;
         }
-        product.vectorize(lane, vector).unroll(lane).unroll(other);
-        if (made_by<bf16_pairs>(c.how)) {
-            product.update()
-                .reorder(c.each.x, lane, other, c.each.y)
-                .atomic()
-                .vectorize(c.each.x)
-                .vectorize(lane, vector)
-                .unroll(lane)
-                .unroll(other);
-            if (f_.depth() % (2 * depth_unroll) == 0) product.update().unroll(c.each.y, depth_unroll);
-            continue;
-        }
-        product.update().reorder(lane, other, c.each).vectorize(lane, vector).unroll(lane).unroll(other);
-        if (c.fixed) product.update().unroll(c.each, depth_unroll);
+        const register_tile sums{lane, other, vector};
+        sums.write_out(product);
+        sums.add(product.update(), c.each);
+        if (made_by<bf16_pairs>(c.how) ? f_.depth() % (2 * depth_unroll) == 0 : c.fixed)
+            product.update().unroll(sums.loop(c.each), depth_unroll);
     }
 }
 

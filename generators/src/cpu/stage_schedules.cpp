@@ -1,5 +1,6 @@
 #include "cpu/stage_schedules.hpp"
 
+#include "cpu/register_tile.hpp"
 #include "cpu/score_tile_schedule.hpp"
 
 #include <algorithm>
@@ -98,6 +99,7 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
         sum.compute_at(its.result, its.of_products.empty() ? task : of_head).vectorize(p, lanes, TailStrategy::RoundUp);
     for (computed_tensor::sum_of_channels& each : its.of_products)
         each.sum.update().reorder(each.each.x, p).atomic().vectorize(each.each.x, lanes, guard);
+    const register_tile sums{ci, pi, lanes};
     for (computed_tensor::product& each : its.products) {
         each.right.compute_root().bound_extent(ci, its.columns).vectorize(ci, lanes).unroll(ci).parallel(co);
         each.left.compute_at(its.result, each.left_of_head && !its.tokens ? h : task);
@@ -107,8 +109,8 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
             each.sums.compute_at(its.result, of_head);
         else
             each.sums.compute_at(its.result, pt).bound_extent(co, 1).bound_extent(po, 1);
-        each.sums.vectorize(ci, lanes).unroll(ci).unroll(pi);
-        each.sums.update().reorder(ci, pi, each.each.x).vectorize(ci, lanes).unroll(ci).unroll(pi);
+        sums.write_out(each.sums);
+        sums.add(each.sums.update(), each.each);
     }
 }
 
