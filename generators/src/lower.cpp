@@ -9,6 +9,7 @@
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
 #include "gpu/remade_tasks.hpp"
+#include "gpu/tensor_decode.hpp"
 #include "gpu/tensor_prefill.hpp"
 #include "kernel/shared_memory.hpp"
 #include "passes/gpu_passes.hpp"
@@ -202,6 +203,12 @@ template <> struct state_of<gpu_decode> {
 template <> struct state_of<gpu_tensor_prefill> {
     using type = tensor_state;
 };
+template <> struct state_of<gpu_tensor_decode> {
+    using type = gpu_tensor_decode_state;
+};
+
+template <class Cut>
+constexpr bool by_tensor_cores = std::is_same_v<Cut, gpu_tensor_prefill> || std::is_same_v<Cut, gpu_tensor_decode>;
 
 /// The functions of a kernel: its parts one after the other, as output_plan::place counts them.
 template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precomputed_tensors& first) {
@@ -223,9 +230,10 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
         decode_state::share_tasks(states, std::get<decode_plan>(planned.body).tasks);
     kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
     std::optional<remade_tasks> again;
-    if constexpr (std::is_same_v<Cut, gpu_tensor_prefill>)
-        if (const auto& in_blocks = std::get<prefill_plan>(planned.body).again)
-            again.emplace(frame, *in_blocks, all.rows);
+    if constexpr (by_tensor_cores<Cut>) {
+        using body = std::conditional_t<Cut::shapes == shape_class::decode, decode_plan, prefill_plan>;
+        if (const auto& in_blocks = std::get<body>(planned.body).again) again.emplace(frame, *in_blocks, all.rows);
+    }
     std::vector<Func> outputs;
     if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
     // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
@@ -245,7 +253,7 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
         std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, prefill_core, decode_core>> cores;
         for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], *frames[i]});
         apply(cut, all, cores, attention);
-    } else if constexpr (std::is_same_v<Cut, gpu_tensor_prefill>) {
+    } else if constexpr (by_tensor_cores<Cut>) {
         apply(cut, all, &states.front(), again ? &*again : nullptr, attention);
     } else {
         apply(cut, all, states.empty() ? nullptr : &states.front(), attention);

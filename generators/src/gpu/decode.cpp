@@ -1,5 +1,6 @@
 #include "gpu/decode.hpp"
 
+#include "expr/joined.hpp"
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "stages/kept_number.hpp"
@@ -24,16 +25,6 @@ int shares_of(int keys, int threads) {
 
 int rounded_up(int a, int b) { return (a + b - 1) / b; }
 
-Expr joined(std::vector<Expr> all, const std::function<Expr(const Expr&, const Expr&)>& join) {
-    while (all.size() > 1) {
-        std::vector<Expr> half;
-        for (std::size_t i = 0; i + 1 < all.size(); i += 2) half.push_back(join(all[i], all[i + 1]));
-        if (all.size() % 2 != 0) half.push_back(all.back());
-        all = std::move(half);
-    }
-    return all.front();
-}
-
 }  // namespace
 
 gpu_decode_state::gpu_decode_state(kernel_frame& frame)
@@ -46,50 +37,36 @@ gpu_decode_state::gpu_decode_state(kernel_frame& frame)
       across(chunk_ ? rounded_up(frame.value_depth(), chunk_) : 1),
       down(cut_.key_block / cut_.key_tile),
       shares(chunk_ ? shares_of(keys, down / rounded_up(across, gpu_threads_a_key)) : 1),
-      splits(clamp(frame.inputs.key_splits, 1, cut_.key_splits)) {
+      seen(seen_of(frame)),
+      ranges(frame, seen) {
     scores(scores_at.pair()) = choose_whole(scores_at.masked, lowest, scores_at.real);
-    define_ranges();
     define_weights();
     define_state();
     define_splits();
-    define_merge();
+    merged.emplace(f_,
+                   merged_splits::left_numbers{.of_splits = partial,
+                                               .count = split_size(),
+                                               .maximum_at = layout.maximum_at >= 0 ? place_of(layout.maximum_at) : -1,
+                                               .splits = ranges.splits},
+                   scores_at.scale);
 }
 
-/// A split is a stretch of the blocks between the first and the last of which some row of the key head sees something,
-/// so that what a mask or a length leaves is shared out. Each task finds them for itself, a few threads going over all
-/// blocks in turn.
-void gpu_decode_state::define_ranges() {
+/// Whether some row of a key head sees something: (key block, query block, key head, batch).
+Func gpu_decode_state::seen_of(kernel_frame& f) {
     // Algorithm
-    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may), zero = cast<uint8_t>(0),
-               all_blocks = f_.key_blocks();
-    const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b};
-    if (Internal::expr_uses_var(visible, f_.h.name())) {
-        const RDom head_of_group(0, f_.group(), "head_of_group");
-        seen(block) = zero;
-        seen(block) = max(seen(block),
-                          Internal::graph_substitute(
-                              f_.h.name(), clamp(f_.h * f_.group() + head_of_group, 0, f_.inputs.heads - 1), visible));
-    } else {
+    Func seen("seen");
+    const Expr visible = cast<uint8_t>(f.visible(f.core.scores).may);
+    const std::vector<Var> block{f.kb, f.qt, f.h, f.b};
+    if (!Internal::expr_uses_var(visible, f.h.name())) {
         seen(block) = visible;
+        return seen;
     }
-    const Expr stacked = f_.queries_stacked();
-    every = RDom({{0, (all_blocks + warp - 1) / warp}, {0, max((f_.inputs.query_length + stacked - 1) / stacked, 1)}},
-                 "every_block");
-    const Expr at = every.x * warp + l, counts = at < all_blocks && seen(at, every.y, f_.h, f_.b) != zero;
-    const std::vector<Var> of_thread{l, f_.h, f_.b};
-    span_of_thread(of_thread) = Tuple(all_blocks, 0);
-    const FuncRef so_far = span_of_thread(of_thread);
-    span_of_thread(of_thread) = Tuple(select(counts, min(so_far[0], at), so_far[0]), select(counts, at + 1, so_far[1]));
-    spans(of_thread) = Tuple(so_far[0], so_far[1]);
-    std::vector<Expr> firsts, ends;
-    for (int t = 0; t < warp; ++t) firsts.push_back(spans(t, f_.h, f_.b)[0]), ends.push_back(spans(t, f_.h, f_.b)[1]);
-    const Expr first = joined(firsts, [](const Expr& a, const Expr& b) { return min(a, b); }),
-               end = joined(ends, [](const Expr& a, const Expr& b) { return max(a, b); });
-    span(f_.h, f_.b) = Tuple(first, max(end - first, 0));
-    const FuncRef whole = span(f_.h, f_.b);
-    range(sp, f_.h, f_.b) = Tuple(whole[0] + whole[1] * sp / splits, whole[0] + whole[1] * (sp + 1) / splits);
-    const FuncRef bounds = range(sp, f_.h, f_.b);
-    visits_of_split(f_.kb, sp, f_.qt, f_.h, f_.b) = select(bounds[0] <= f_.kb && f_.kb < bounds[1], seen(block), zero);
+    const RDom head_of_group(0, f.group(), "head_of_group");
+    seen(block) = cast<uint8_t>(0);
+    seen(block) = max(
+        seen(block),
+        Internal::graph_substitute(f.h.name(), clamp(f.h * f.group() + head_of_group, 0, f.inputs.heads - 1), visible));
+    return seen;
 }
 
 /// A row's maximum or sum over the keys of a block: of every sixteenth key first, then of all.
@@ -135,12 +112,13 @@ Expr gpu_decode_state::old(int i) const { return number_at(state(dt, f_.qi, g, s
 
 void gpu_decode_state::define_state() {
     // Algorithm
-    const Expr all_blocks = f_.key_blocks(), from = range(sp, f_.h, f_.b)[0], to = range(sp, f_.h, f_.b)[1];
+    const Expr all_blocks = f_.key_blocks(), from = ranges.range(sp, f_.h, f_.b)[0],
+               to = ranges.range(sp, f_.h, f_.b)[1];
     blocks = RDom({{0, looked_at_once}, {0, (all_blocks + looked_at_once - 1) / looked_at_once}}, "blocks");
     const Expr block = blocks.y * looked_at_once + blocks.x;
     blocks.where(blocks.y >= from / looked_at_once);
     blocks.where(blocks.y < (to + looked_at_once - 1) / looked_at_once);
-    blocks.where(visits_of_split(block, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks.where(ranges.visits_of_split(block, sp, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     layout = state_layout(f_.core, chunk_, weights);
     const std::vector<Var> at{dt, f_.qi, g, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);
@@ -186,59 +164,15 @@ void gpu_decode_state::define_splits() {
     partial(x, f_.qi, sp, f_.qt, f_.h, f_.b) = number;
 }
 
-Expr gpu_decode_state::of_split(const Expr& at, const Expr& split, const std::vector<Expr>& row) const {
-    const kernel_frame::stacked_row its = f_.stacked_row_of(row);
-    return partial(at, its.row, min(split, splits - 1), its.query_block, its.key_head, its.batch);
+Expr gpu_decode_state::maximum_of(const std::vector<Expr>& row) const { return merged->top(row); }
+Expr gpu_decode_state::sum_of(const std::vector<Expr>& row) const {
+    return merged->sum_of(place_of(layout.sum_at), row);
 }
-
-void gpu_decode_state::define_merge() {
-    // Algorithm
-    const std::vector<Var> row{f_.qi, f_.qt, f_.h, f_.b};
-    const std::vector<Expr> of_row(row.begin(), row.end());
-    const auto with = [&](const Var& first) { return std::vector<Var>{first, f_.qi, f_.qt, f_.h, f_.b}; };
-    const auto at = [&](const Expr& first) { return std::vector<Expr>{first, f_.qi, f_.qt, f_.h, f_.b}; };
-    const int first_extra = chunk_ ? f_.value_depth() : 0;
-    const auto higher = [](const Expr& a, const Expr& b) { return max(a, b); };
-    if (layout.maximum_at >= 0) {
-        std::vector<Expr> of_thread, of_all;
-        for (int i = 0; i < cut_.key_splits; i += warp)
-            of_thread.push_back(select(i + l < splits,
-                                       of_split(first_extra + layout.maximum_at - chunk_, i + l, of_row),
-                                       is_softmax(f_.core) ? lowest_score : lowest));
-        tops(with(l)) = joined(of_thread, higher);
-        for (int t = 0; t < warp; ++t) of_all.push_back(tops(at(t)));
-        top(row) = joined(of_all, higher);
-    }
-    if (is_softmax(f_.core))
-        factor(with(sp)) =
-            weight_of_split(of_split(first_extra + layout.maximum_at - chunk_, sp, of_row), top(row), scores_at.scale);
-    constexpr int together = mergers * merged_at_once;
-    merged_splits = RDom({{0, merged_at_once}, {0, (splits + together - 1) / together}}, "merged_splits");
-    const Expr split = (merged_splits.y * merged_at_once + merged_splits.x) * mergers + g;
-    Expr value = of_split(x, split, of_row);
-    if (is_softmax(f_.core)) value = value * factor(at(clamp(split, 0, cut_.key_splits - 1)));
-    const std::vector<Var> each{x, g, f_.qi, f_.qt, f_.h, f_.b};
-    merging(each) = 0.0f;
-    merging(each) += select(split < splits, value, 0.0f);
-    merged(each) = merging(each);
-}
-
-Expr gpu_decode_state::merged_at(const Expr& at, const std::vector<Expr>& row) const {
-    std::vector<Expr> all;
-    for (int t = 0; t < mergers; ++t) all.push_back(merged(at, t, row[0], row[1], row[2], row[3]));
-    return joined(all, [](const Expr& a, const Expr& b) { return a + b; });
-}
-
-/// What of a row is no accumulator lies behind the value depths.
-Expr gpu_decode_state::merged_number(int place, const std::vector<Expr>& row) const {
-    return merged_at((chunk_ ? f_.value_depth() : 0) + place - chunk_, row);
-}
-
-Expr gpu_decode_state::maximum_of(const std::vector<Expr>& row) const { return top(row); }
-Expr gpu_decode_state::sum_of(const std::vector<Expr>& row) const { return merged_number(layout.sum_at, row); }
 Expr gpu_decode_state::summed_of(int node, const std::vector<Expr>& row) const {
-    return merged_number(layout.place_of(node, f_.core), row);
+    return merged->sum_of(place_of(layout.place_of(node, f_.core)), row);
 }
-Expr gpu_decode_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const { return merged_at(d, row); }
+Expr gpu_decode_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const {
+    return merged->sum_of(d, row);
+}
 
 }  // namespace attune::generators::inline gpu

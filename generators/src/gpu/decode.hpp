@@ -1,8 +1,11 @@
 #pragma once
 #include "stages/kernel_stages.hpp"
+#include "stages/merged_splits.hpp"
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
+#include "stages/split_ranges.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace attune::generators::inline gpu {
@@ -13,8 +16,8 @@ namespace attune::generators::inline gpu {
 /// and a stretch of its keys, so that each key and value is read once for all of these rows. Eight neighbouring threads
 /// share a key and read 8 of its channels side by side; what they sum for each row meets in shared memory. Value depths
 /// lie in threads too, and a block of keys is shared out among as many as there are threads left, each with a running
-/// state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it by
-/// maximum and sum, always in the same order: bits depend on the number of splits and on nothing else.
+/// state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it
+/// (merged_splits).
 class gpu_decode_state : public row_state {
     kernel_frame& f_;
     const gpu_decode& cut_;
@@ -35,25 +38,17 @@ public:
 
     static constexpr int looked_at_once = 8;  ///< blocks of keys that are decided on together
     static constexpr int lanes = 16;          ///< threads that share a row's maximum or sum
-    static constexpr int warp = 32;
-    static constexpr int mergers = 8;         ///< threads that share the splits of an element
-    static constexpr int merged_at_once = 8;  ///< splits that each of them asks for at a time
 
     // What there is to schedule. Rows are (row, key block, query block, key head, batch), pairs (key in block, row, key
     // block, query block, key head, batch).
     score_tile scores_at;
-    const int rows, keys;       ///< of a task, of a block
-    const int across;           ///< threads that go over a row's value depths
-    const int down;             ///< threads beside the eight that share a key
-    const int shares;           ///< of a block's keys, while values are weighed
-    const Halide::Expr splits;  ///< of the keys
-    Halide::Func seen{"seen"};  ///< (key block, query block, key head, batch): whether some row sees something
-    Halide::Func span_of_thread{"span_of_thread"}, spans{"spans"};  ///< (thread, key head, batch): the first visible
-                                                                    ///< block that it saw, and the one after the last
-    Halide::Func span{"span"};    ///< (key head, batch): the first of all, and how many
-    Halide::Func range{"range"};  ///< (split, key head, batch): its first block, and the one after it
-    Halide::Func visits_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
-    Halide::Func scores{"scores"};                    ///< of pairs
+    const int rows, keys;  ///< of a task, of a block
+    const int across;      ///< threads that go over a row's value depths
+    const int down;        ///< threads beside the eight that share a key
+    const int shares;      ///< of a block's keys, while values are weighed
+    Halide::Func seen;     ///< (key block, query block, key head, batch): whether some row sees something
+    split_ranges ranges;
+    Halide::Func scores{"scores"};  ///< of pairs
     block_weights weights;
     std::vector<Halide::Func>
         lane_sums;        ///< (thread, row, ...): a few of a row's maxima or sums, before they become one
@@ -65,29 +60,22 @@ public:
     Halide::Func left{"left"}, left_of_rows{"left_of_rows"};  ///< the same: accumulators; other numbers
     Halide::Func partial{"partial"};  ///< (value depth and then the other numbers, row, split, query block, key head,
                                       ///< batch): what a task leaves of each row
-    Halide::Func tops{"tops"};        ///< (thread, query in block, query block, head, batch): maxima of a few splits
-    Halide::Func top{"top"};          ///< (query in block, query block, head, batch): the maximum of all
-    Halide::Func factor{"factor"};    ///< (split, query in block, query block, head, batch)
-    Halide::Func merging{"merging"}, merged{"merged"};  ///< (element, thread, query in block, query block, head, batch)
+    std::optional<merged_splits> merged;
     state_layout layout;
     static inline const Halide::Var sp{"sp"}, l{"l"}, x{"x"}, j{"j"}, dt{"dt"},
-        g{"g"};  ///< split, thread, element, of a thread's depths,
-                 ///< thread along depths, share of the keys
-    Halide::RDom rk, blocks, merged_splits, every;
+        g{"g"};  ///< split, thread, element, of a thread's depths, thread along depths, share of the keys
+    Halide::RDom rk, blocks;
     int split_size() const { return (chunk_ ? f_.value_depth() : 0) + layout.beside_accumulators(); }
 
 private:
-    void define_ranges();
+    static Halide::Func seen_of(kernel_frame& frame);
     void define_weights();
     void define_state();
     void define_splits();
-    void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);
     Halide::Expr old(int i) const;
-    Halide::Expr of_split(const Halide::Expr& at, const Halide::Expr& split,
-                          const std::vector<Halide::Expr>& row) const;
-    Halide::Expr merged_at(const Halide::Expr& at, const std::vector<Halide::Expr>& row) const;
-    Halide::Expr merged_number(int place, const std::vector<Halide::Expr>& row) const;
+    /// Among all that is left of a row: what is no accumulator lies behind the value depths.
+    int place_of(int number) const { return (chunk_ ? f_.value_depth() : 0) + number - chunk_; }
 };
 
 /// Makes loops of a GPU of a kernel's stages, and adds the passes that finish them.

@@ -24,8 +24,6 @@ private:
     Stage in_threads(Stage stage, const VarOrRVar& i);
     void by_rows(Func f, const Var& i, int extent);
     void by_pairs(Func f);
-    void schedule_merge(const LoopLevel& task);
-    void schedule_ranges(const LoopLevel& own);
     void schedule_rows(const LoopLevel& own);
     void schedule_blocks();
     void schedule_state(const LoopLevel& own);
@@ -68,7 +66,7 @@ void decode_loops::by_pairs(Func f) {
 
 void decode_loops::schedule(const LoopLevel& task) {
     // Schedule
-    schedule_merge(task);
+    schedule_merge(*its_.merged, task);
     const TailStrategy guard = TailStrategy::GuardWithIf;
     its_.partial.compute_root()
         .bound(its_.x, 0, its_.split_size())
@@ -82,60 +80,12 @@ void decode_loops::schedule(const LoopLevel& task) {
         .gpu_blocks(s_, f_.h, f_.b)
         .gpu_threads(tx_, ty_);
     const LoopLevel own(its_.partial, s_);
-    schedule_ranges(own);
+    schedule_of_group(its_.seen);
+    schedule_ranges(its_.ranges, own, LoopLevel(its_.state, its_.blocks.y), gpu_decode_state::looked_at_once,
+                    gpu_threads_a_key);
     schedule_rows(own);
     schedule_state(own);
     schedule_blocks();
-}
-
-/// A row a block of threads: depths in the threads of a warp, splits in turn in several warps.
-void decode_loops::schedule_merge(const LoopLevel& task) {
-    // Schedule
-    const auto kept = [&](Func& f) -> Func& {
-        return f.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
-    };
-    if (its_.tops.defined()) {
-        kept(its_.tops).bound_extent(its_.l, gpu_decode_state::warp).gpu_threads(its_.l);
-        kept(its_.top);
-    }
-    if (its_.factor.defined())
-        kept(its_.factor)
-            .bound_extent(its_.sp, cut_.key_splits)
-            .split(its_.sp, its_.sp, tx_, gpu_decode_state::warp, TailStrategy::GuardWithIf)
-            .reorder(tx_, its_.sp)
-            .gpu_threads(tx_);
-    kept(its_.merged)
-        .bound_extent(its_.x, its_.split_size())
-        .bound_extent(its_.g, gpu_decode_state::mergers)
-        .split(its_.x, its_.x, tx_, gpu_decode_state::warp, TailStrategy::GuardWithIf)
-        .reorder(its_.x, tx_, its_.g)
-        .gpu_threads(tx_, its_.g);
-    its_.merging.compute_at(its_.merged, its_.x).update().unroll(its_.merged_splits.x);
-}
-
-void decode_loops::schedule_ranges(const LoopLevel& own) {
-    // Schedule
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    if (its_.seen.has_update_definition()) {
-        for (Stage stage : {Stage(its_.seen), its_.seen.update()})
-            stage.split(f_.kb, f_.kb, tx_, gpu_decode_state::warp, guard)
-                .reorder(tx_, f_.kb, f_.qt, f_.h, f_.b)
-                .fuse(f_.qt, f_.h, s_)
-                .gpu_blocks(f_.kb, s_, f_.b)
-                .gpu_threads(tx_);
-        its_.seen.compute_root();
-    }
-    its_.spans.compute_at(own)
-        .store_in(MemoryType::GPUShared)
-        .bound_extent(its_.l, gpu_decode_state::warp)
-        .split(its_.l, ty_, tx_, gpu_threads_a_key)
-        .gpu_threads(tx_, ty_);
-    its_.span_of_thread.compute_at(its_.spans, tx_);
-    for (Func f : {its_.span, its_.range}) f.compute_at(own).store_in(MemoryType::GPUShared);
-    its_.visits_of_split.compute_at(its_.state, its_.blocks.y)
-        .store_in(MemoryType::GPUShared)
-        .bound_extent(f_.kb, gpu_decode_state::looked_at_once)
-        .gpu_threads(f_.kb);
 }
 
 /// What serves all keys of a task.

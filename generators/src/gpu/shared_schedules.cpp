@@ -1,5 +1,7 @@
 #include "gpu/shared_schedules.hpp"
 
+#include <vector>
+
 namespace attune::generators::inline gpu {
 using namespace Halide;
 
@@ -34,6 +36,61 @@ LoopLevel schedule_merged_rows_on_gpu(epilogue& its, const kernel_frame& f) {
             .store_in(MemoryType::GPUShared)
             .gpu_threads(f.qi);
     return task;
+}
+
+void schedule_merge(merged_splits& its, const LoopLevel& row) {
+    // Schedule
+    const Var &qi = kernel_frame::qi, &qt = kernel_frame::qt, tx("tx");
+    const auto kept = [&](Func& f) -> Func& {
+        return f.compute_at(row).store_in(MemoryType::GPUShared).bound_extent(qi, 1).bound_extent(qt, 1);
+    };
+    if (its.tops.defined()) {
+        kept(its.tops).bound_extent(its.l, merged_splits::warp).gpu_threads(its.l);
+        kept(its.top);
+    }
+    if (its.factor.defined())
+        kept(its.factor)
+            .bound_extent(its.sp, its.most)
+            .split(its.sp, its.sp, tx, merged_splits::warp, TailStrategy::GuardWithIf)
+            .reorder(tx, its.sp)
+            .gpu_threads(tx);
+    kept(its.merged)
+        .bound_extent(its.x, its.left.count)
+        .bound_extent(its.g, merged_splits::mergers)
+        .split(its.x, its.x, tx, merged_splits::warp, TailStrategy::GuardWithIf)
+        .reorder(its.x, tx, its.g)
+        .gpu_threads(tx, its.g);
+    its.merging.compute_at(its.merged, its.x).update().unroll(its.some_splits.x);
+}
+
+void schedule_ranges(split_ranges& its, const LoopLevel& task, const LoopLevel& decided, int together, int across) {
+    // Schedule
+    const Var tx("tx"), ty("ty");
+    its.spans.compute_at(task)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(its.l, split_ranges::threads)
+        .split(its.l, ty, tx, across)
+        .gpu_threads(tx, ty);
+    its.span_of_thread.compute_at(its.spans, tx);
+    for (Func f : {its.span, its.range}) f.compute_at(task).store_in(MemoryType::GPUShared);
+    its.visits_of_split.compute_at(decided)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(kernel_frame::kb, together)
+        .gpu_threads(kernel_frame::kb);
+}
+
+void schedule_of_group(Func kinds) {
+    if (!kinds.has_update_definition()) return;
+    // Schedule
+    const std::vector<Var> at = kinds.args();  // key block, query block, key head, batch
+    const Var tx("tx"), s("s");
+    for (Stage stage : {Stage(kinds), kinds.update()})
+        stage.split(at[0], at[0], tx, split_ranges::threads, TailStrategy::GuardWithIf)
+            .reorder(tx, at[0], at[1], at[2], at[3])
+            .fuse(at[1], at[2], s)
+            .gpu_blocks(at[0], s, at[3])
+            .gpu_threads(tx);
+    kinds.compute_root();
 }
 
 void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f) {

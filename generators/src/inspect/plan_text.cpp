@@ -184,7 +184,7 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
     } else {
         object["softmaxes"] = json::array();
         for (const key_pass& each : body.cores) object["softmaxes"].push_back(json_of(each, graph));
-        if constexpr (std::is_same_v<Body, prefill_plan>)
+        if constexpr (requires { body.again; })
             if (body.again) object["again"] = json::parse(to_json(*body.again));
         if constexpr (std::is_same_v<Body, decode_plan>) {
             object["splits"] = body.splits;
@@ -249,12 +249,11 @@ std::string text_of_grid(const json& grid) {
     return text + fmt::format("; the mask hides {}", string_of(grid["hides"]));
 }
 
-std::string text_of_scores(std::string_view label, const json& scores) {
-    std::string text =
-        line(label, fmt::format("{} in lanes, {}, {} {} x {} keys in registers, {} channels written out",
-                                string_of(scores["in_lanes"]), string_of(scores["products"]),
-                                scores["queries"].get<int>(), scores["in_lanes"] == "channels" ? "rows" : "queries",
-                                scores["keys"].get<int>(), scores["written_out"].get<int>()));
+std::string text_of_scores(std::string_view label, const json& scores, std::string_view of_queries = "queries") {
+    std::string text = line(
+        label, fmt::format("{} in lanes, {}, {} {} x {} keys in registers, {} channels written out",
+                           string_of(scores["in_lanes"]), string_of(scores["products"]), scores["queries"].get<int>(),
+                           of_queries, scores["keys"].get<int>(), scores["written_out"].get<int>()));
     for (const auto& kept : scores["kept"])
         text += line("", fmt::format("kept of a {}: {}", string_of(kept["of"]), string_of(kept["number"])));
     if (!scores["further_products"].empty())
@@ -263,8 +262,9 @@ std::string text_of_scores(std::string_view label, const json& scores) {
     return text;
 }
 
-std::string text_of_softmax(const json& softmax) {
-    std::string text = text_of_scores("scores", softmax["scores"]);
+/// In decode queries are stacked, as rows.
+std::string text_of_softmax(const json& softmax, bool in_decode) {
+    std::string text = text_of_scores("scores", softmax["scores"], in_decode ? "rows" : "queries");
     if (softmax.contains("values")) {
         const json& values = softmax["values"];
         const int lanes = values["in_lanes"].get<int>();
@@ -321,7 +321,7 @@ std::string text_of_plan(const json& plan) {
     if (plan.contains("splits"))
         text += line("splits", fmt::format("{} at most; tasks {}", plan["splits"].get<int>(), plan["tasks"].dump()));
     if (plan.contains("softmaxes"))
-        for (const auto& each : plan["softmaxes"]) text += text_of_softmax(each);
+        for (const auto& each : plan["softmaxes"]) text += text_of_softmax(each, plan.contains("splits"));
     if (plan.contains("again"))
         text +=
             line("again", fmt::format("{} queries x {} keys, f32, where sums are not finite",

@@ -125,6 +125,8 @@ int gpu_threads_of(const gpu_decode& s, const depth_pair& depths) {
 int estimated_shared_memory(const kernel_request& request) {
     if (const auto* tensor = std::get_if<gpu_tensor_prefill>(&request.schedule))
         return estimated_shared_memory(*tensor, request);
+    if (const auto* tensor = std::get_if<gpu_tensor_decode>(&request.schedule))
+        return estimated_shared_memory(tensor->of_split(), request);
     const shared_memory_plan memory(request);
     if (const auto* decode = std::get_if<gpu_decode>(&request.schedule)) return memory.bytes(*decode);
     const auto& prefill = std::get<gpu_prefill>(request.schedule);

@@ -153,14 +153,15 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                     add(default_gpu_tensor_prefill(request), std::numeric_limits<int>::max(), "tensor_");
                 if (isa.warpgroups) continue;  // all else is made for other targets
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
-                if (prefill && isa.name == "cuda")
-                    all.back().schedule_from +=
-                        no_tensor_cores.empty()
-                            ? fmt::format("; of calls whose rows do not begin at multiples of {} bytes",
-                                          tensor_row_alignment)
-                            : "; without tensor cores, as " + no_tensor_cores;
+                const std::string beside_tensor_cores =
+                    no_tensor_cores.empty() ? fmt::format("; of calls whose rows do not begin at multiples of {} bytes",
+                                                          tensor_row_alignment)
+                                            : "; without tensor cores, as " + no_tensor_cores;
+                if (prefill && isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
+                if (no_tensor_cores.empty()) add(default_gpu_tensor_decode(request), most_decoded, "tensor_decode_");
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");
+                if (isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
             }
     }
 }

@@ -132,6 +132,8 @@ void check_rules(const gpu_tensor_prefill& s, const depth_pair& depths) {
     at_most("key_block", s.key_block, 2 * most_sums / s.tiles - depths.value_depth, "tiles and the value depth");
 }
 
+void check_rules(const gpu_tensor_decode& s, const depth_pair& depths) { check_rules(s.of_split(), depths); }
+
 void check_rules(const gpu_decode& s, const depth_pair&) {
     multiple("key_block", s.key_block, "the threads that share a key", threads_a_key, ", in decode");
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
@@ -162,7 +164,7 @@ block_sizes blocks_of(const schedule& s) {
         [](const auto& cut) {
             if constexpr (requires { cut.block; })
                 return block_sizes{cut.block, cut.block};
-            else if constexpr (requires { cut.warps; })
+            else if constexpr (requires { cut.query_block(); })
                 return block_sizes{cut.query_block(), cut.key_block};
             else
                 return block_sizes{cut.query_block, cut.key_block};
@@ -177,6 +179,8 @@ block_sizes tile_of(const schedule& s) {
                 return block_sizes{cut.query_tile, cut.key_tile};
             else if constexpr (requires { cut.vectors; })
                 return block_sizes{cut.rows, cut.vectors * cut.lanes};  // of a recurrence
+            else if constexpr (requires { cut.of_split(); })
+                return tile_of(cut.of_split());
             else
                 return block_sizes{cut.tiles * cut.rows_of_tile, cut.keys_of_tile};
         },

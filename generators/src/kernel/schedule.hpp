@@ -11,7 +11,7 @@
 namespace attune::generators::inline kernel {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
-/// are seven ways to cut, each with fields of its own.
+/// are eight ways to cut, each with fields of its own.
 
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_tile x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the
@@ -110,6 +110,22 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
+/// The same by tensor cores: a warp has 16 rows of a group of heads, whose products with 8 keys and with 8 value depths
+/// are fragments, as in prefill. Few of the rows may be in use.
+struct gpu_tensor_decode {
+    static constexpr shape_class shapes = shape_class::decode;
+    int query_block{};  ///< queries of each head, at most
+    int warps{};        ///< of a block of threads, which share keys; each has rows of its own
+    int key_block{};    ///< keys a visit; a multiple of 16
+    int key_splits{};   ///< splits of the keys, at most
+
+    static constexpr int numbers_beside_sums = 8;  ///< that are left of a row: two of each of the threads that have it
+
+    /// What its block of threads does with one split is prefill of as many rows.
+    gpu_tensor_prefill of_split() const { return {.warps = warps, .tiles = 1, .key_block = key_block}; }
+    bool operator==(const gpu_tensor_decode&) const = default;
+};
+
 /// Of a recurrence. A call of the kernel is a chunk of tokens of one state: products of its rows with each other and
 /// with the state, a triangular solve, products that add to the state. The runtime calls it for one chunk after the
 /// other.
@@ -123,8 +139,8 @@ struct cpu_recurrence {
     bool operator==(const cpu_recurrence&) const = default;
 };
 
-using schedule =
-    std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode, gpu_tensor_prefill>;
+using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode,
+                              gpu_tensor_prefill, gpu_tensor_decode>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {
@@ -144,7 +160,9 @@ inline constexpr int bf16_of_tile = 32, rows_of_tile = 16;
 bool is_tiled(const schedule& s);
 int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill and cpu_gradient
 int splits_of(const schedule& s);   ///< of the keys, at most; in prefill 1
-inline bool uses_tensor_cores(const schedule& s) { return std::holds_alternative<gpu_tensor_prefill>(s); }
+inline bool uses_tensor_cores(const schedule& s) {
+    return std::holds_alternative<gpu_tensor_prefill>(s) || std::holds_alternative<gpu_tensor_decode>(s);
+}
 inline bool is_for_gpu(const schedule& s) {
     return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s) || uses_tensor_cores(s);
 }

@@ -112,6 +112,16 @@ template <> struct schedule_fields<gpu_tensor_prefill> {
     static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };
 
+template <> struct schedule_fields<gpu_tensor_decode> {
+    static constexpr schedule_field<gpu_tensor_decode> own[] = {
+        {"query_block", &gpu_tensor_decode::query_block, most::query_block},
+        {"warps", &gpu_tensor_decode::warps, most::warps},
+        {"key_block", &gpu_tensor_decode::key_block, most::key_block},
+        {"key_splits", &gpu_tensor_decode::key_splits, most::key_splits},
+    };
+    static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
+};
+
 template <> struct schedule_fields<gpu_decode> {
     static constexpr schedule_field<gpu_decode> own[] = {
         {"query_block", &gpu_decode::query_block, most::query_block},

@@ -99,8 +99,8 @@ schedule schedule_from_json(std::string_view text, const level& target) {
     const std::string_view purpose = purpose_from(shapes->get_ref<const std::string&>());
     const bool decode = purpose == name_of(shape_class::decode), prefill = purpose == name_of(shape_class::prefill);
     if (target.is_gpu && !decode && !prefill) refuse_value("shapes", "\"prefill\" or \"decode\" on a GPU", *shapes);
-    if (target.is_gpu && prefill && object.contains(schedule_fields<gpu_tensor_prefill>::own[0].name))
-        return read_as<gpu_tensor_prefill>(object);
+    if (target.is_gpu && object.contains("warps"))  // of tensor cores alone
+        return decode ? read_as<gpu_tensor_decode>(object) : read_as<gpu_tensor_prefill>(object);
     if (target.is_gpu) return decode ? read_as<gpu_decode>(object) : read_as<gpu_prefill>(object);
     if (!decode && !prefill)
         return purpose == "gradient" ? read_as<cpu_gradient>(object) : read_as<cpu_recurrence>(object);

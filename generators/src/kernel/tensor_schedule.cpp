@@ -2,6 +2,7 @@
 
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
+#include "kernel/gpu_schedule.hpp"
 #include "kernel/shared_memory.hpp"
 
 #include <algorithm>
@@ -55,6 +56,15 @@ std::string no_tensor_cores_because(const kernel_request& request) {
 
 bool marks_tasks(const kernel_request& request) { return !request.finite; }
 
+gpu_prefill schedule_of_marked_tasks(const kernel_request& request) {
+    gpu_prefill s = default_gpu_prefill(request);
+    if (!decodes(request.schedule)) return s;
+    constexpr int down = 8;  // threads along queries, of which there are no more than decode has
+    s.query_block = std::min(s.query_block, blocks_of(request.schedule).query_block);
+    s.query_tile = std::max(s.query_block / down, 1);
+    return s;
+}
+
 std::string not_for_warpgroups(const gpu_tensor_prefill& s) {
     const int group = s.warps_of_group;
     if (s.tiles != 1) return fmt::format("tiles 1, of a warpgroup's 64 rows those of a warp, got {}", s.tiles);
@@ -83,6 +93,18 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     while (s.key_block > 16 && estimated_shared_memory(s, request) > most_shared_memory(*request.target))
         s.key_block /= 2;
     return s;
+}
+
+/// A warp alone: others would have rows of the same keys, of which few groups have more than 16. So many keys that
+/// several blocks of threads of an SM have enough on their way, and few enough that it has several.
+gpu_tensor_decode default_gpu_tensor_decode(const kernel_request& request) {
+    const int widest = std::max(request.depths.depth, request.depths.value_depth);
+    return {.query_block = 16, .warps = 1, .key_block = widest <= 128 ? 64 : 32, .key_splits = 128};
+}
+
+gpu_tensor_prefill tensor_blocks_of(const schedule& s) {
+    if (const auto* decode = std::get_if<gpu_tensor_decode>(&s)) return decode->of_split();
+    return std::get<gpu_tensor_prefill>(s);
 }
 
 int estimated_shared_memory(const gpu_tensor_prefill& s, const kernel_request& request) {

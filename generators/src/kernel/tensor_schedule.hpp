@@ -13,11 +13,18 @@ std::string no_tensor_cores_because(const kernel_request& request);
 /// key, makes NaN of a value that is not finite. No formula is free of such pairs: a last block repeats the last key.
 bool marks_tasks(const kernel_request& request);
 
+/// How the tasks are cut that are made again, by threads that multiply by themselves.
+gpu_prefill schedule_of_marked_tasks(const kernel_request& request);
+
 /// What a schedule has to be where warpgroups make products, and is not: "warps 4 or 8, got 6". Empty if it is.
 std::string not_for_warpgroups(const gpu_tensor_prefill& s);
 
 /// What is used where nothing better was measured.
 gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request);
+gpu_tensor_decode default_gpu_tensor_decode(const kernel_request& request);
+
+/// The blocks of threads of such a schedule, of decode those of one split.
+gpu_tensor_prefill tensor_blocks_of(const schedule& s);
 
 /// Bytes that the rows of q, k, v and the outputs of such a kernel begin at a multiple of: what one load fetches.
 inline constexpr int tensor_row_alignment = 16;

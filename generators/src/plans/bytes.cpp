@@ -184,7 +184,9 @@ row_memory row_memory_of(const kernel_request& request) {
                   modified = static_cast<int>(core->summed_weights.size()) +
                              (core->weights >= 0 && core->weights != core->statistic_node);
         if (request.on_gpu()) {  // what is kept of a block of threads is in the device's shared memory
-            each.part_bytes += size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
+            each.part_bytes += uses_tensor_cores(schedule)
+                                   ? size(depths.value_depth + gpu_tensor_decode::numbers_beside_sums)
+                                   : size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
             continue;
         }
         const int vector = core->weights >= 0 ? cut.lanes : 1,  // at most: a chunk is a vector or more
@@ -227,8 +229,8 @@ kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request)
     if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
         bytes.buffers = buffers_of(*cut, request);
         bytes.buffers.push_back({"kept numbers", 3 * hoisted_bytes(*request.facts, sizes_of(*cut))});
-    } else if (const auto* tensor = std::get_if<gpu_tensor_prefill>(&request.schedule)) {
-        bytes.buffers = tensor_buffers(*tensor, request);
+    } else if (uses_tensor_cores(request.schedule)) {
+        bytes.buffers = tensor_buffers(tensor_blocks_of(request.schedule), request);
     } else if (const auto* chunk = std::get_if<cpu_recurrence>(&request.schedule)) {
         bytes.buffers = buffers_of(*chunk, request);
     } else {

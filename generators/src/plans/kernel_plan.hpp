@@ -144,8 +144,9 @@ struct prefill_plan {
 struct decode_plan {
     block_grid grid{};
     std::vector<key_pass> cores{};
-    int splits{};              ///< at most
-    std::vector<int> tasks{};  ///< for each core: the first one whose tasks it shares
+    int splits{};                        ///< at most
+    std::vector<int> tasks{};            ///< for each core: the first one whose tasks it shares
+    std::optional<gpu_prefill> again{};  ///< as in prefill
 };
 
 /// The gradients' sweep over blocks of queries and keys.

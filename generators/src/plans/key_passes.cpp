@@ -204,7 +204,7 @@ score_plan scores_along(lanes along, const kernel_request& request, const plan& 
     for (const int node : output_nodes(facts.graph))
         if (attune::detail::is_of_pairs(facts.graph.nodes[node].kind)) roots.push_back(node);
     const std::vector<dependence> depends =
-        along == lanes::channels ? stacked(facts.graph, facts.depends) : facts.depends;
+        along == lanes::channels || decodes(request.schedule) ? stacked(facts.graph, facts.depends) : facts.depends;
     scores.kept = kept_under(request, depends, roots, products);
     scores.formed = formed_under(request, core, depends, along != lanes::keys && core.weights >= 0);
     if (along == lanes::queries && !request.on_gpu())
@@ -273,6 +273,11 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
                              .of_whole_block = true};
     pass.row = row_of(core, accumulators);
     return pass;
+}
+
+/// The same of stacked rows.
+key_pass pass_of(const gpu_tensor_decode& cut, const kernel_request& request, const plan& core) {
+    return pass_of(cut.of_split(), request, core);
 }
 
 key_pass pass_of(const cpu_decode& cut, const kernel_request& request, const plan& core) {

@@ -18,6 +18,7 @@ key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const pl
 key_pass pass_of(const cpu_decode& cut, const kernel_request& request, const plan& core);
 key_pass pass_of(const gpu_prefill& cut, const kernel_request& request, const plan& core);
 key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, const plan& core);
+key_pass pass_of(const gpu_tensor_decode& cut, const kernel_request& request, const plan& core);
 key_pass pass_of(const gpu_decode& cut, const kernel_request& request, const plan& core);
 
 /// In order, as far as the plan's other parts say.

@@ -84,11 +84,7 @@ private:
         if (!body.cores.empty() && made_by<warp_fragments>(body.cores.front().scores.how)) {
             add("fragment_registers", "state");
             add("skip_blocks_on_gpu", "state.blocks");
-            add("stores_under_one_condition", "scores, added");
-            add("distances_apart", "scores");
-            add("words_of_rows", "q, k, v, outputs");
-            add("loads_before_loop", "state.blocks");
-            add("copies_ahead", "key_rows, value_rows");
+            add_of_fragments();
             if (request_.facts->hides == masking::some) add("last_queries_first", "outputs");
             if (!body.again) return add("halves_as_words", "");
             add("marked_tasks", "outputs");
@@ -100,7 +96,27 @@ private:
         add("halves_as_words", "");
     }
 
+    /// Behind the registers: what makes loops of products by tensor cores.
+    void add_of_fragments() {
+        add("stores_under_one_condition", "scores, added");
+        add("distances_apart", "scores");
+        add("words_of_rows", "q, k, v, outputs");
+        add("loads_before_loop", "state.blocks");
+        add("copies_ahead", "key_rows, value_rows");
+    }
+
     void add(const decode_plan& body) {
+        if (plan_.on_gpu && made_by<warp_fragments>(body.cores.front().scores.how)) {
+            add("fragment_registers", "state");
+            add("bounded_loop", "state.blocks");
+            add("skip_blocks_on_gpu", "state.blocks");
+            add_of_fragments();
+            if (!body.again) return add("halves_as_words", "");
+            add("marked_tasks", "outputs");
+            add("private_state", "state");
+            add("skip_blocks_on_gpu", "state.blocks");
+            return add("halves_as_words", "");
+        }
         if (plan_.on_gpu) {
             add("private_state", "state");
             add("bounded_loop", "state.blocks");

@@ -1,7 +1,6 @@
 #include "plans/kernel_plan.hpp"
 
 #include "analysis/gradient_products.hpp"
-#include "kernel/gpu_schedule.hpp"
 #include "kernel/gradient_schedule.hpp"
 #include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
@@ -82,7 +81,16 @@ template <class Cut> auto body_of(const Cut& cut, const kernel_request& request)
 
 prefill_plan body_of(const gpu_tensor_prefill& cut, const kernel_request& request) {
     prefill_plan body{grid_of(request.schedule, request.facts->hides), passes_of(cut, request)};
-    if (marks_tasks(request)) body.again = default_gpu_prefill(request);
+    if (marks_tasks(request)) body.again = schedule_of_marked_tasks(request);
+    return body;
+}
+
+decode_plan body_of(const gpu_tensor_decode& cut, const kernel_request& request) {
+    decode_plan body{.grid = grid_of(request.schedule, request.facts->hides),
+                     .cores = passes_of(cut, request),
+                     .splits = cut.key_splits};
+    body.tasks = shared_tasks(body.cores, request);
+    if (marks_tasks(request)) body.again = schedule_of_marked_tasks(request);
     return body;
 }
 

@@ -168,6 +168,20 @@ double cycles_of(const gpu_tensor_prefill& s, const kernel_request& request, mas
            static_cast<double>(call.batches * call.heads);
 }
 
+/// By what the memory brings and what a warp issues a visit.
+double cycles_of(const gpu_tensor_decode& s, const kernel_request& request, masking, const call_shape& call) {
+    constexpr double bytes = 2, of_memory = 5, others = 3;  // bytes a cycle that an SM has of it; as in prefill
+    const double depths = request.depths.depth + request.depths.value_depth, products = s.key_block / 8.0 * depths / 16,
+                 heads = static_cast<double>(call.batches * call.key_heads);
+    const double splits = std::clamp(1024.0 / heads, 1.0, static_cast<double>(s.key_splits));
+    const double stacked = std::ceil(static_cast<double>(call.queries * call.heads) /
+                                     static_cast<double>(call.key_heads) / s.of_split().query_block());
+    const double waits =
+        waits_of(request, s.warps, (request.depths.value_depth + s.key_block) / 2.0 + 50, heads * splits * stacked);
+    const double visit = std::max(s.warps * products * others / 4, bytes * s.key_block * depths / of_memory) + 200;
+    return (static_cast<double>(call.keys) / s.key_block * visit * waits + splits * 2000) * stacked * heads;
+}
+
 double cycles_of(const gpu_decode& s, const kernel_request& request, masking, const call_shape& call) {
     const double depth = request.depths.depth, value_depth = request.depths.value_depth,
                  threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);

@@ -73,6 +73,12 @@ bool is_valid(const gpu_tensor_prefill& s, const tuned_kernel& of) {
     return fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
 }
 
+bool is_valid(const gpu_tensor_decode& s, const tuned_kernel& of) {
+    kernel_request request = of.kernel.request;
+    request.schedule = s;
+    return fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
+}
+
 /// By tiles, whose sums are not in registers of vectors.
 template <class Add> void add_tiled(const cpu_prefill& usual, const Add& add) {
     for (const int key_block : {64, 128, 256, 512})
@@ -181,6 +187,16 @@ template <class Add> void add_all(const gpu_tensor_prefill& usual, const kernel_
             for (const int key_block : {16, 32, 64, 128}) {
                 gpu_tensor_prefill s = usual;
                 s.warps = warps, s.tiles = tiles, s.key_block = key_block;
+                add(s);
+            }
+}
+
+template <class Add> void add_all(const gpu_tensor_decode& usual, const kernel_request&, const Add& add) {
+    for (const int warps : {1, 2})
+        for (const int key_block : {16, 32, 64, 128})
+            for (const int splits : {32, 64, 128, 256}) {
+                gpu_tensor_decode s = usual;
+                s.warps = warps, s.key_block = key_block, s.key_splits = splits;
                 add(s);
             }
 }

@@ -73,8 +73,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     keys(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
     // A task with queries in lanes also computes beyond the last query. That is not written.
-    at_ = {f_.b, f_.row_head(f_.qi), queries_first(along) ? f_.query_at(f_.qi) : f_.row_query(f_.qi), f_.key_at(f_.ki),
-           keys(f_.b)};
+    at_ = {f_.b, f_.row_head(f_.qi), queries_first(along) && !f_.decodes() ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
+           f_.key_at(f_.ki), keys(f_.b)};
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
         contraction c;

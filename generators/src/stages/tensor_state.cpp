@@ -1,6 +1,7 @@
 #include "stages/tensor_state.hpp"
 
 #include "expr/math.hpp"
+#include "kernel/tensor_schedule.hpp"
 #include "passes/fragment_passes.hpp"
 
 #include <cstdint>
@@ -30,16 +31,21 @@ Expr of_neighbour(const Expr& x, int lanes) {
     return made_by_warp(Float(32), "llvm.nvvm.shfl.sync.bfly.f32", {Expr(-1), x, Expr(lanes), Expr(31)});
 }
 
+Expr is_not_finite(const Expr& x) {
+    const Expr exponent(0x7f800000u);
+    return (reinterpret<std::uint32_t>(x) & exponent) == exponent;
+}
+
 }  // namespace
 
 tensor_state::tensor_state(const kernel_frame& frame)
     : accumulators(frame.value_depth() / 4),
       of_warpgroups(frame.request.target->warpgroups),
-      queries_in_memory(frame.schedule_as<gpu_tensor_prefill>().tiles > 1),
       scores_at(frame, "", frame.keys().scores),
       parts(frame),
       f_(frame),
-      tiles_(frame.schedule_as<gpu_tensor_prefill>().tiles) {
+      tiles_(tensor_blocks_of(frame.request.schedule).tiles) {
+    if (f_.decodes()) split.emplace(f_, parts.parts);
     masks_apart = (parts.may_be_whole || scores_at.masked_beyond_keys) && !scores_at.masked_by_product;
     sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum && !of_warpgroups;
     define_rows();
@@ -48,7 +54,7 @@ tensor_state::tensor_state(const kernel_frame& frame)
     define_weights();
     define_sums();
     define_state();
-    if (f_.keys().values->check == value_check::sums) define_marks();
+    if (f_.keys().values->check == value_check::sums && !split) define_marks();
 }
 
 std::string tensor_state::by_element(const std::string& instruction) const {
@@ -145,7 +151,7 @@ void tensor_state::define_scores() {
     for (int n = 0; n < 2 && !of_warpgroups; ++n)
         b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
     if (of_warpgroups) {
-        const auto& cut = f_.schedule_as<gpu_tensor_prefill>();
+        const gpu_tensor_prefill cut = tensor_blocks_of(f_.request.schedule);
         const bool in_turn = cut.warps == 2 * cut.warps_of_group;
         std::vector<Expr> all;
         for (int n = 0; n < 4 * steps; ++n) all.push_back(query_reads(n % 4, n / 4, gi, ti, mt, w, f_.qt, f_.h, f_.b));
@@ -250,17 +256,33 @@ void tensor_state::define_sums() {
     multiply(sums, at, a_at(summed_keys), {ones, ones});
 }
 
+/// Defines which blocks the state goes over. Returns the one at hand.
+Expr tensor_state::block_of_state() {
+    const Expr none = cast<std::uint8_t>(0);
+    if (!split) {
+        blocks = RDom(0, f_.key_blocks(), "blocks");
+        blocks.where(parts.visits_of_block(blocks, f_.qt, f_.h, f_.b) != none);
+        return blocks.x;
+    }
+    const FuncRef bounds = split->range(split_ranges::sp, f_.h, f_.b);
+    blocks = RDom({{0, looked_at_once}, {0, (f_.key_blocks() + looked_at_once - 1) / looked_at_once}}, "blocks");
+    const Expr block = blocks.y * looked_at_once + blocks.x;
+    blocks.where(blocks.y >= bounds[0] / looked_at_once);
+    blocks.where(blocks.y < (bounds[1] + looked_at_once - 1) / looked_at_once);
+    blocks.where(split->visits_of_split(block, split_ranges::sp, f_.qt, f_.h, f_.b) != none);
+    return block;
+}
+
 void tensor_state::define_state() {
     // Algorithm
-    const std::vector<Var> kept{rh, mt, gi, ti, w, f_.qt, f_.h, f_.b};
+    std::vector<Var> kept{rh, mt, gi, ti, w, f_.qt, f_.h, f_.b};
+    if (split) kept.insert(kept.begin() + 5, split_ranges::sp);
     std::vector<Expr> initial(static_cast<std::size_t>(accumulators) + 1, 0.0f), next;
     initial.push_back(least_maximum);
     state(kept) = Tuple(initial);
-    blocks = RDom(0, f_.key_blocks(), "blocks");
-    blocks.where(parts.visits_of_block(blocks, f_.qt, f_.h, f_.b) != cast<std::uint8_t>(0));
+    const Expr block = block_of_state();
     const auto here = [&](const Func& f, std::vector<Expr> at) {
-        for (const Expr& each :
-             {Expr(gi), Expr(ti), Expr(mt), Expr(w), Expr(blocks.x), Expr(f_.qt), Expr(f_.h), Expr(f_.b)})
+        for (const Expr& each : {Expr(gi), Expr(ti), Expr(mt), Expr(w), block, Expr(f_.qt), Expr(f_.h), Expr(f_.b)})
             at.push_back(each);
         return f(at);
     };
@@ -269,14 +291,32 @@ void tensor_state::define_state() {
     // the last use in the program's text.
     const Expr sum = here(sums, {sums_by_products ? 2 * rh : Expr(rh)});
     Expr before_loop = scores_at.of_query(query_of(rh));
-    if (queries_in_memory)
+    if (queries_in_memory())
         before_loop = before_loop + reinterpret<float>(query_words(0, 0, gi, ti, mt, w, f_.qt, f_.h, f_.b));
+    if (split) {
+        const FuncRef bounds = split->range(split_ranges::sp, f_.h, f_.b);
+        before_loop = before_loop + cast<float>(bounds[0] + bounds[1]);
+    }
     const Expr unlikely = rh == 0 && mt == 0 && sum > std::numeric_limits<float>::max();
     next.push_back(sum + select(unlikely, before_loop, 0.0f));
     next.push_back(here(highest, {rh}));
     state(kept) = Tuple(next);
+    if (split) return;
     const FuncRef at = state(kept);
     left(kept) = Tuple(at[maximum_at()], at[sum_at()]);
+}
+
+Expr tensor_state::left_of_split(const std::vector<Expr>& row, const Expr& number, bool marks) const {
+    const FuncRef at = state(row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, number / 2 % 4, row[0] / (16 * tiles_),
+                             row[1], row[2], row[3], row[4]);
+    std::vector<Expr> all;
+    Expr sums = at[0], part = at[sum_at()];
+    for (int n = 0; n < accumulators; ++n) all.push_back(at[n]);
+    for (int n = 1; n < accumulators; ++n) sums = sums + at[n];
+    if (marks) part = not_a_number_where(is_not_finite(sums), part);
+    all.push_back(at[maximum_at()]);
+    all.push_back(part);
+    return mux(number / 8 * 2 + number % 2, all);
 }
 
 /// A warp's rows are marked together, so that who looks for marks reads one row of them. Of sums that are not finite
@@ -291,8 +331,7 @@ void tensor_state::define_marks() {
             for (int n = 1; n < accumulators; ++n) of_row = of_row + at[n];
             all = all + of_row;
         }
-    const Expr exponent(0x7f800000u);
-    Expr any = select((reinterpret<std::uint32_t>(all) & exponent) == exponent, 1, 0);
+    Expr any = select(is_not_finite(all), 1, 0);
     for (const int lanes : {1, 2, 4, 8, 16}) {
         const std::string name = Internal::unique_name("spoilt");
         const Expr own = Internal::Variable::make(Int(32), name);

@@ -1,14 +1,19 @@
 #pragma once
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
+#include "stages/split_ranges.hpp"
 #include "stages/subblocks.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace attune::generators::inline stages {
 
-/// The pass over the keys in prefill by tensor cores (FlashAttention-2): scores and weights are fragments of products,
-/// and never leave registers.
+/// The pass over the keys by tensor cores (FlashAttention-2): scores and weights are fragments of products, and never
+/// leave registers.
+///
+/// In decode queries are the stacked rows of a key head, `w` goes over all tiles of them, and the state is that of a
+/// split: it has an axis more, and what is left of its rows is merged by others.
 ///
 /// A fragment is a tile that the threads of a warp have together. Of one of 16 queries and 8 keys or value depths, a
 /// thread has four numbers: register r of thread 4 gi + ti is row gi + 8 (r / 2), column 2 ti + r % 2. All of these are
@@ -31,6 +36,11 @@ public:
 
     Halide::Expr is_marked(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
 
+    /// In decode, of a row (in block, split, query block, head, batch): its sums, and behind them two numbers of each
+    /// of the four threads that have it, the maximum and the thread's part of the sum. A part is not finite where sums
+    /// of the thread are not and `marks` asks for it.
+    Halide::Expr left_of_split(const std::vector<Halide::Expr>& row, const Halide::Expr& number, bool marks) const;
+
     Halide::Expr scale() const override { return scores_at.scale; }
     int block() const override { return f_.cut.query_block; }
     int chunk() const override { return accumulators; }
@@ -40,17 +50,21 @@ public:
     static constexpr float least_maximum = -0x1p96f;
     /// A reference stays where it is, and no sum is rescaled, until a weight relative to it would be larger.
     static constexpr float largest_weight = 0x1p8f;
+    static constexpr int looked_at_once = 32;  ///< in decode: blocks of keys that are decided on together, one a thread
+
+    /// Shared by no threads, but too many for registers.
+    bool queries_in_memory() const { return tiles_ > 1; }
 
     // What there is to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile of
     // queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
     // the state without key blocks.
-    const int accumulators;        ///< of a row in a thread
-    const bool of_warpgroups;      ///< make products together, else each warp its own
-    const bool queries_in_memory;  ///< shared by no threads, but too many for registers
-    bool masks_apart{};            ///< a block that is not known to be full is masked once its scores are made
-    bool sums_by_products{};       ///< else a thread adds up its own columns
+    const int accumulators;    ///< of a row in a thread
+    const bool of_warpgroups;  ///< make products together, else each warp its own
+    bool masks_apart{};        ///< a block that is not known to be full is masked once its scores are made
+    bool sums_by_products{};   ///< else a thread adds up its own columns
     score_tile scores_at;
     subblocks parts;
+    std::optional<split_ranges> split;        ///< in decode
     Halide::Func query_words{"query_words"};  ///< (register, step of 16 channels, gi, ti, tile, warp, query block, ...)
     Halide::Func query_reads{"query_reads"};  ///< the same, read where they are multiplied
     /// (word, key in block, key block, head, batch); for warpgroups, whose products read them as they lie, (word in a
@@ -69,8 +83,8 @@ public:
     Halide::Func before_added{"before_added"};  ///< by warpgroups, whose sums are all there at once; else undefined
     Halide::Func state{"state"};                ///< a tuple: accumulators, the sum, the maximum
     Halide::Func left{"left"};                  ///< the maximum, the sum
-    /// (gi, ti, warp, query block, head, batch): not 0 if a sum of the warp's is not finite. Undefined where that may
-    /// be as it is.
+    /// (gi, ti, warp, query block, head, batch), in prefill: not 0 if a sum of the warp's is not finite. Undefined
+    /// where that may be as it is.
     Halide::Func spoilt;
     Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
     static inline const Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"},
@@ -93,6 +107,7 @@ private:
     Halide::Expr before(int element, const Halide::Expr& half) const;
     Halide::Expr before(const Halide::Expr& element, const Halide::Expr& half) const;
     std::vector<Halide::Expr> row(const Halide::Expr& half) const;
+    Halide::Expr block_of_state();
     std::vector<Halide::Expr> fragment(const Halide::Expr& reg, const Halide::Expr& tile) const;
     std::vector<Halide::Expr> of_queries(const std::vector<Halide::Expr>& row, const Halide::Expr& lane) const;
     void multiply(Halide::Func& sum, const std::vector<Halide::Expr>& at, const std::vector<Halide::Expr>& a,
