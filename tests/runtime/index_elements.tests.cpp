@@ -130,3 +130,32 @@ TEST_CASE("a table over position has an entry for each query and each key in use
         attune::detail::call(*prepared, std::vector{by_hand::view("kv_lengths", {others.data(), {batches}})});
     }) == "");
 }
+
+TEST_CASE("a table over position has an entry for each slot where kv_lengths lies on a GPU") {
+    using namespace index_calls;
+    // A driver that is always there.
+    static const attune::detail::device_runtime devices{[](const char*, int) { return ""; }, note,
+                                                        [](const attune::detail::device_call&) {}};
+    attune::kernel only = call::kernel_of();
+    only.target = "cuda";
+    const attune::graph_ir graph = attune::dsl::ir_of<my::same_word>;
+    attune::kernel_table table = call::table_of(graph, only);
+    table.devices = &devices;
+    std::int32_t in_use[] = {4, 5, 2};
+    const attune::tensor lengths(in_use, {batches});
+    const auto made = [&](std::int64_t entries, const attune::tensor& of_lengths) {
+        call c;
+        c.how.target = only.target;
+        std::vector<std::int32_t> all(21);
+        c.keys(7), c.values(7), c.add("words", {all.data(), {batches, entries}}), c.add("kv_lengths", of_lengths);
+        return c.refusal_of([&] { attune::detail::call(table, c.given, c.how); });
+    };
+    for (const std::int64_t entries : {5, 7, 1}) CHECK(made(entries, lengths) == "");
+    for (const std::int64_t entries : {7, 1}) CHECK(made(entries, lengths.in(attune::memory::cuda)) == "");
+    for (const std::int64_t entries : {5, 6})
+        CHECK_THAT(made(entries, lengths.in(attune::memory::cuda)),
+                   Catch::Matchers::StartsWith("attune: expected an extent of at least 7 (the longer of queries and "
+                                               "slots, as kv_lengths is on a GPU) or 1 along position of words, got "
+                                               "words: i32 (3, " +
+                                               std::to_string(entries)));
+}
