@@ -73,7 +73,10 @@ def clone(options):
     folder, environment = os.path.join(options.work, "attune"), {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "CMAKE_PREFIX_PATH")}
     if not options.build:
         subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", options.source, folder], check=True)
-        return folder, environment
+        # A reader's PATH has nothing of another clone: with its CMake and Halide, set-up would find nothing missing and make no environment to activate.
+        others = os.path.realpath(options.source) + os.sep
+        kept = [each for each in environment["PATH"].split(os.pathsep) if not os.path.realpath(each).startswith(others)]
+        return folder, {**environment, "PATH": os.pathsep.join(kept)}
     os.makedirs(os.path.join(folder, "build"))
     os.symlink(options.build, os.path.join(folder, "build", "default"))
     told = [f"-DCMAKE_MAKE_PROGRAM={options.make_program}", f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DHalide_DIR={options.halide}", f"-DBoost_DIR={options.boost}",
