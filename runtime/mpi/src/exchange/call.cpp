@@ -37,7 +37,7 @@ call_over_ranks::call_over_ranks(context& world, const layout& plan, const kerne
     if (plan.in_world(plan.rank()) != world.rank() || plan.ranks_in_world() != world.size())
         fail(say("a plan of rank ", world.rank(), " of ", world.size()),
              say("one of rank ", plan.rank(), " of ", plan.ranks()), "the plan that was made in this context");
-    check_tensors(table.graph, given_);
+    check_tensors(table.graph, given_, all_keys_);
     check_extents();
 }
 

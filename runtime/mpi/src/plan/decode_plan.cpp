@@ -153,7 +153,7 @@ layout plan_of_decode(context& world, const planning& what, std::span<const grap
         for (const graph_to_plan& each : graphs) {
             planning of = what;
             kernel_for(each.table, of, how);
-            check_tensors(each.table.graph, each.given);
+            check_tensors(each.table.graph, each.given, what.tokens);
             exchange_plan& made = exchanges.emplace_back(exchange_of(each, of));
             made.value_depth = of.value_depth, made.state_bytes = state_bytes(each.table.graph, of);
             mine.add(say("bytes of a state of ", each.table.variant), say(made.state_bytes),

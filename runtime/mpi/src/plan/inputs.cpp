@@ -29,6 +29,30 @@ bool is_lengths(const graph_ir& graph, const instruction& load) {
            graph.inputs[static_cast<std::size_t>(read.input)].name == dsl::of_shard::lengths.label;
 }
 
+/// Whether an input is read for rows of which the graph says how many there are.
+bool has_own_length(const graph_ir& graph, std::size_t input) {
+    return std::ranges::any_of(graph.nodes, [&](const instruction& n) {
+        if (!attune::detail::states_length(n)) return false;
+        const std::vector<bool> reached = reached_from(graph, n.arguments[0]);
+        for (std::size_t at = 0; at < reached.size(); ++at)
+            if (reached[at] && graph.nodes[at].op == operation::input &&
+                static_cast<std::size_t>(graph.nodes[at].input) == input)
+                return true;
+        return false;
+    });
+}
+
+/// Refuses a table over position that is shorter than the tokens of all ranks, one entry for all of them, too: kernels
+/// read it at positions of the whole, those of keys that are not in use among them.
+void check_table(const graph_ir& graph, std::size_t input, const tensor& t, std::int64_t tokens) {
+    const input_declaration& d = graph.inputs[input];
+    const auto axis = axis_of(d, axis_kind::position);
+    if (!axis || t.extent(*axis) >= tokens || has_own_length(graph, input)) return;
+    attune::detail::fail(
+        attune::detail::say("an extent of at least ", tokens, " (the tokens of all ranks) along position of ", d.name),
+        attune::detail::shown(d.name, t), "an entry for each position");
+}
+
 bool is_of_heads(std::string_view scalar) {
     using namespace dsl::of_shard;
     return scalar == first_head.label || scalar == all_heads.label || scalar == all_key_heads.label;
@@ -54,7 +78,7 @@ void check_is_shard(const graph_ir& graph, std::string_view variant) {
         attune::detail::fail("a shard, which knows the positions of its keys", variant, "the variant of shard(graph)");
 }
 
-void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given) {
+void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given, std::int64_t tokens) {
     using attune::detail::named_argument;
     for (const named_argument& each : given) {
         if (each.is != named_argument::form::view) continue;
@@ -62,7 +86,10 @@ void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_
             attune::detail::fail(attune::detail::say(each.name, " in host memory"), each.view.description(),
                                  "a copy of it");
         const auto input = std::ranges::find(shard.inputs, each.name, &input_declaration::name);
-        if (input != shard.inputs.end() && !input->is_scalar) attune::detail::check_input_alone(*input, each.view);
+        if (input != shard.inputs.end() && !input->is_scalar) {
+            attune::detail::check_input_alone(*input, each.view);
+            check_table(shard, static_cast<std::size_t>(input - shard.inputs.begin()), each.view, tokens);
+        }
         const auto output = std::ranges::find(shard.outputs, each.name, &output_declaration::name);
         if (output != shard.outputs.end()) attune::detail::check_output_alone(shard, *output, each.view);
     }

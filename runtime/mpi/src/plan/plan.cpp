@@ -361,7 +361,7 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
         for (const graph_to_plan& each : graphs) {
             planning of = what;
             kernel_for(each.table, of, how);
-            check_tensors(each.table.graph, each.given);
+            check_tensors(each.table.graph, each.given, what.tokens);
             parts.push_back(work_of(each.table, of, each.given, tokens, first, last, how));
             mine.add(say("work of a block of ", each.table.variant), exactly(parts.back().flops),
                      "kernels of one target on all ranks: ATTUNE_TARGET");

@@ -49,8 +49,8 @@ node_id scores_of(const graph_ir& shard);
 void check_is_shard(const graph_ir& graph, std::string_view variant);
 
 /// Refuses tensors that cannot be read, or are of another form than declared: what decides who needs whose keys is read
-/// before a kernel's own checks.
-void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given);
+/// before a kernel's own checks. Tables over position have an entry for each of `tokens`.
+void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given, std::int64_t tokens);
 
 /// The place of an axis in an input's declaration.
 std::optional<int> axis_of(const input_declaration& input, axis_kind kind);
