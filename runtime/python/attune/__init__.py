@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
         return compile
     if name == "__version__":
         from importlib.metadata import version
-        return version("attune")
+        return version("attune-attention")
     raise AttributeError(f"module 'attune' has no attribute '{name}'")
