@@ -4,8 +4,8 @@ import struct
 import numpy as np
 
 SCALARS = "BbHhIif?"
-F32, F16, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K = 0, 1, 3, 6, 8, 12, 14
-BLOCK = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q5_0: (32, 22), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210)}
+F32, F16, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 3, 6, 8, 12, 14, 30
+BLOCK = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q5_0: (32, 22), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210), BF16: (1, 2)}
 
 
 def half(rows, at):
@@ -99,24 +99,38 @@ def read(path):
     return values, tensors
 
 
+def bf16(x):
+    """(kind, shape, bytes) for write: the nearest of bf16, of two the even one."""
+    bits = np.ascontiguousarray(x, "<f4").view(np.uint32)
+    return BF16, x.shape, ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
+
+
 def write(path, values, tensors):
     """Values are text, int, float, bool, or lists of text, int or float; tensors are f32, or (kind, shape, bytes)."""
     def text(x):
         return struct.pack("<Q", len(x.encode())) + x.encode()
 
-    def kind_of(x):
-        return next(kind for of, kind in ((bool, 7), (str, 8), (int, 4), (float, 6)) if isinstance(x, of))
+    def kind_of(x, integer):
+        return next(kind for of, kind in ((bool, 7), (str, 8), (int, integer), (float, 6)) if isinstance(x, of))
 
     def scalar(x):
-        return text(x) if isinstance(x, str) else struct.pack("<" + {7: "?", 4: "I", 6: "f"}[kind_of(x)], x)
+        return text(x) if isinstance(x, str) else struct.pack("<" + {bool: "?", int: "I", float: "f"}[type(x)], x)
 
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
-    for name, x in values.items():
-        head += text(name)
-        head += struct.pack("<IIQ", 9, kind_of(x[0]), len(x)) + b"".join(map(scalar, x)) if isinstance(x, list) else struct.pack("<I", kind_of(x)) + scalar(x)
-    body = b""
-    for name, x in tensors.items():
-        kind, shape, data = x if isinstance(x, tuple) else (F32, x.shape, x.astype("<f4").tobytes())
-        head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1]) + struct.pack("<IQ", kind, len(body))
-        body += data + b"\0" * (-len(data) % 32)
-    path.write_bytes(head + b"\0" * (-len(head) % 32) + body)
+    def value(x):
+        if not isinstance(x, list):
+            return struct.pack("<I", kind_of(x, integer=4)) + scalar(x)
+        # llama.cpp takes a number as u32, and the kinds of tokens as i32 alone.
+        return struct.pack("<IIQ", 9, kind_of(x[0], integer=5), len(x)) + b"".join(map(scalar, x))
+
+    tensors = {name: x if isinstance(x, tuple) else (F32, x.shape, x.astype("<f4").tobytes()) for name, x in tensors.items()}
+    head = b"".join(text(name) + value(x) for name, x in values.items())
+    padding, at = {}, 0
+    for name, (kind, shape, data) in tensors.items():
+        head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1]) + struct.pack("<IQ", kind, at)
+        padding[name] = b"\0" * (-len(data) % 32)
+        at += len(data) + len(padding[name])
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + head)
+        file.write(b"\0" * (-file.tell() % 32))
+        for name, (_, _, data) in tensors.items():
+            file.writelines((data, padding[name]))
