@@ -23,6 +23,7 @@ void normalise(std::span<const float> from, std::span<const float> gain, float e
 }
 
 void add(std::span<const float> from, std::span<float> to) {
+#pragma omp parallel for simd schedule(static) if (parallel : to.size() > 1 << 16)
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 
@@ -39,15 +40,16 @@ void activate(bool gelu, std::span<float> gate, std::span<const float> up) {
 }  // namespace
 
 model::model(const gguf& file, weight_type type, const std::function<void(int layer)>& loaded)
-    : sizes_(file), last_(file.get_tensor("output_norm.weight", {sizes_.width}).all()) {
-    const gguf::tensor& words = file.get_tensor("token_embd.weight", {sizes_.width, sizes_.vocabulary});
-    embedding_ = words.all();
+    : sizes_(file),
+      embedding_(file.get_tensor("token_embd.weight", {sizes_.width, sizes_.vocabulary})),
+      last_(file.get_tensor("output_norm.weight", {sizes_.width}).all()) {
     const bool own = file.tensors().contains("output.weight");
     const std::size_t read = static_cast<std::size_t>(sizes_.layers) * (sizes_.gemma ? 13 : 9) + (own ? 3 : 2);
     if (file.tensors().size() != read)
         file.refuse("expected the " + std::to_string(read) + " tensors that such a model computes with, got " +
                     std::to_string(file.tensors().size()));
-    words_ = {own ? file.get_tensor("output.weight", words.extents).all() : embedding_, sizes_.vocabulary, type};
+    const gguf::tensor& words = own ? file.get_tensor("output.weight", embedding_.extents) : embedding_;
+    words_ = {words.all(), sizes_.vocabulary, type};
     for (int i = 0; i < sizes_.layers; ++i) layers_.push_back(read_layer(file, i, type)), loaded(i);
 }
 
@@ -90,8 +92,9 @@ std::vector<float> model::operator()(const step& s, cache& past, bool of_each_to
     const std::size_t tokens = s.tokens.size();
     std::vector<float> x(tokens * width), normed(x.size()), added(x.size());
     const float scale = sizes_.gemma ? std::sqrt(static_cast<float>(sizes_.width)) : 1;
-    for (std::size_t i = 0; i < x.size(); ++i)
-        x[i] = scale * embedding_[static_cast<std::size_t>(s.tokens[i / width]) * width + i % width];
+    for (std::size_t i = 0; i < tokens; ++i)
+        std::ranges::transform(embedding_.row(s.tokens[i]), x.begin() + static_cast<std::ptrdiff_t>(i * width),
+                               [&](float each) { return scale * each; });
 
     const auto rows_of = [&](const matrix& m) {
         return std::vector<float>(tokens * static_cast<std::size_t>(m.out()));

@@ -9,7 +9,8 @@ namespace language_model {
 /// Llama or Gemma 3, from a GGUF: everything but the attention, which a cache does.
 class model {
 public:
-    /// Calls `loaded` with each layer's number. Throws std::runtime_error where the file is another model.
+    /// Calls `loaded` with each layer's number. Throws std::runtime_error where the file is another model. The file
+    /// must outlive it.
     model(const gguf& file, weight_type type, const std::function<void(int layer)>& loaded);
 
     /// Logits (sequence, vocabulary) of what follows the last token of each sequence that has tokens in this step, or
@@ -28,8 +29,9 @@ private:
 
     sizes sizes_;
     std::vector<layer> layers_;
-    std::vector<float> embedding_, last_;  ///< (vocabulary, width); the last gain
-    matrix words_;                         ///< the embedding again, or a matrix of its own
+    const gguf::tensor& embedding_;  ///< (vocabulary, width), as the file has it
+    std::vector<float> last_;        ///< the last gain
+    matrix words_;                   ///< the embedding again, or a matrix of its own
 };
 
 }  // namespace language_model
