@@ -2,15 +2,18 @@
 
 #include "variants.hpp"
 
+#include <ggml-impl.h>
 #include <attune/runtime.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 namespace attune::ggml {
 namespace {
@@ -35,19 +38,18 @@ struct operation {
 /// The variants for one way in which keys and values lie. All have kernels of the same types and depths.
 struct family {
     using table = const kernel_table& (*)();
-    table tables[2][2];               ///< whether the mask is read, whether scores are capped
+    table attention, biased;
     const kernel_list& (*kernels)();  ///< of the first
 };
 template <const auto& Graph> const kernel_list& kernels_of() {
     static const kernel_list found = kernels<Graph>();
     return found;
 }
-template <const auto& Attention, const auto& Capped, const auto& Masked, const auto& Masked_capped>
-inline constexpr family family_of{
-    {{table_of<Attention>, table_of<Capped>}, {table_of<Masked>, table_of<Masked_capped>}}, kernels_of<Attention>};
-constexpr const family& plain = family_of<attention, capped, masked, masked_capped>;
-constexpr const family& of_q8_0 = family_of<q8_0::attention, q8_0::capped, q8_0::masked, q8_0::masked_capped>;
-constexpr const family& of_q4_0 = family_of<q4_0::attention, q4_0::capped, q4_0::masked, q4_0::masked_capped>;
+template <const auto& Attention, const auto& Biased>
+inline constexpr family family_of{table_of<Attention>, table_of<Biased>, kernels_of<Attention>};
+constexpr const family& plain = family_of<attention, biased>;
+constexpr const family& of_q8_0 = family_of<q8_0::attention, q8_0::biased>;
+constexpr const family& of_q4_0 = family_of<q4_0::attention, q4_0::biased>;
 
 /// A type of keys and values. Codes lie in blocks of 32 channels, behind an f16; `bytes` holds the codes of a block.
 struct cache_type {
@@ -55,12 +57,13 @@ struct cache_type {
     const family& variants;
     element_type element;  ///< of the keys, or of their codes
     std::int64_t bytes;    ///< 0: no codes
+    double smallest;       ///< multiply-adds from which the kernel gains more than a graph cut in two costs
 };
 constexpr std::int64_t channels = 32;
 const cache_type cache_types[] = {
-    {GGML_TYPE_F16, plain, element_type::f16, 0},    {GGML_TYPE_BF16, plain, element_type::bf16, 0},
-    {GGML_TYPE_F32, plain, element_type::f32, 0},    {GGML_TYPE_Q8_0, of_q8_0, element_type::i8, 32},
-    {GGML_TYPE_Q4_0, of_q4_0, element_type::u8, 16},
+    {GGML_TYPE_F16, plain, element_type::f16, 0, 1e6},    {GGML_TYPE_BF16, plain, element_type::bf16, 0, 1e6},
+    {GGML_TYPE_F32, plain, element_type::f32, 0, 1e6},    {GGML_TYPE_Q8_0, of_q8_0, element_type::i8, 32, 8e5},
+    {GGML_TYPE_Q4_0, of_q4_0, element_type::u8, 16, 4e5},
 };
 
 const cache_type* type_of(const operation& op) {
@@ -74,6 +77,24 @@ bool has_kernel(const cache_type& of, std::int64_t depth, std::int64_t value_dep
         return kernel.missing.empty() && kernel.shapes == "prefill" && (of.bytes || kernel.key == of.element) &&
                kernel.depth == depth && kernel.value_depth == value_depth;
     });
+}
+
+std::optional<double> asked_smallest() {
+    const char* const text = std::getenv("ATTUNE_GGML_SMALLEST");
+    if (!text) return {};
+    char* end = nullptr;
+    const double number = std::strtod(text, &end);
+    if (end != text && *end == '\0') return number;
+    GGML_LOG_WARN("attune: expected a number of multiply-adds in ATTUNE_GGML_SMALLEST, got `%s`; try 0\n", text);
+    return {};
+}
+
+/// ggml computes a short operation within a graph that is not cut.
+bool is_short(const cache_type& of, const operation& op) {
+    static const std::optional<double> asked = asked_smallest();
+    double size = static_cast<double>(op.k.ne[1]) * static_cast<double>(op.q.ne[0] + op.v.ne[0]);
+    for (const int axis : {1, 2, 3}) size *= static_cast<double>(op.q.ne[axis]);
+    return size < asked.value_or(of.smallest);
 }
 
 /// Rows are dense, strides whole elements or blocks, and what one head reads is no longer than an index may be.
@@ -159,6 +180,18 @@ void find_visible_keys(const operation& op, visible_keys& found) {
     found.intervals = true;
 }
 
+/// The cap and the mask; of an operation without a mask a 0 for all of it.
+void add_bias(arguments& list, const operation& op, const std::vector<float>& slopes) {
+    static constexpr std::uint16_t none = 0;
+    const std::int64_t batches = op.mask ? op.mask->ne[3] : 1, rows = op.mask ? op.q.ne[1] : 1;
+    const std::array shape{batches, rows, op.mask ? op.k.ne[1] : 1};
+    const std::array strides{op.mask ? stride(*op.mask, 3) : 1, op.mask ? stride(*op.mask, 1) : 1, std::int64_t{1}};
+    const void* const values = op.mask ? op.mask->data : &none;
+    add(list, "mask_values", tensor(element_type::f16, values, shape, strides));
+    add(list, "slope", tensor(slopes.data(), {static_cast<std::int64_t>(slopes.size())}));
+    add(list, "cap", static_cast<double>(op.softcap));
+}
+
 /// ggml's own threads, where it was built with OpenMP: a process has one pool of them, and they spin for a while after
 /// ggml's nodes. Threads beside them would share their CPUs.
 const parallel_for* pool() {
@@ -189,6 +222,7 @@ bool is_supported(const ggml_tensor& node) {
     const operation op(node);
     const cache_type* const type = type_of(op);
     if (!type || op.q.type != GGML_TYPE_F32 || !has_kernel(*type, op.q.ne[0], op.v.ne[0])) return false;
+    if (is_short(*type, op)) return false;
     for (const ggml_tensor* each : {&op.q, &op.k, &op.v, &op.out})
         if (!is_indexable(*each) || each->ne[3] != op.q.ne[3]) return false;
     if (op.k.ne[1] != op.v.ne[1] || op.k.ne[2] != op.v.ne[2] || op.q.ne[2] % op.k.ne[2] != 0) return false;
@@ -202,8 +236,8 @@ std::string compute(const ggml_tensor& node, int threads, scratch& memory) try {
     const operation op(node);
     find_visible_keys(op, memory.visible);
     find_slopes(op, memory.slopes);
-    const bool reads_mask = !memory.visible.intervals, caps = op.softcap != 0;
     const cache_type& type = *type_of(op);
+    const bool has_bias = !memory.visible.intervals || op.softcap != 0;
 
     arguments& list = memory.arguments;
     list.clear();
@@ -215,15 +249,10 @@ std::string compute(const ggml_tensor& node, int threads, scratch& memory) try {
     constexpr float none = -std::numeric_limits<float>::infinity();
     add(list, "sink", op.sinks ? tensor(static_cast<const float*>(op.sinks->data), {op.q.ne[2]}) : tensor(&none, {1}));
     add(list, "scale", static_cast<double>(op.scale));
-    if (caps) add(list, "cap", static_cast<double>(op.softcap));
-    if (reads_mask) {
-        const std::array shape{batches, rows, op.k.ne[1]};
-        const std::array strides{stride(*op.mask, 3), stride(*op.mask, 1), std::int64_t{1}};
-        add(list, "mask_values", tensor(element_type::f16, op.mask->data, shape, strides));
-        add(list, "slope", tensor(memory.slopes.data(), {static_cast<std::int64_t>(memory.slopes.size())}));
-    }
+    if (has_bias) add_bias(list, op, memory.slopes);
     add(list, "out", view_of(element_type::f32, op.out, 1, 2));
-    attune::detail::call(type.variants.tables[reads_mask][caps](), list, options{.threads = threads, .pool = pool()});
+    attune::detail::call((has_bias ? type.variants.biased : type.variants.attention)(), list,
+                         options{.threads = threads, .pool = pool()});
     return {};
 } catch (const error& wrong) {
     return wrong.what();

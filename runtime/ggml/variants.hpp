@@ -1,8 +1,9 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What GGML_OP_FLASH_ATTN_EXT computes, as formulas: `attention` where each query sees the keys from a first to a last
-/// one, `masked` where the mask is read; each with and without a cap of the scores.
+/// What GGML_OP_FLASH_ATTN_EXT computes, as two formulas: `attention` where each query sees the keys from a first to a
+/// last one, and `biased` for the rest, which reads the mask and caps the scores. Cap and mask are one formula, because
+/// each is half of the library's bytes; a cap of 0 is none.
 namespace attune::ggml {
 using namespace attune::dsl;
 
@@ -23,9 +24,7 @@ template <class Scores, class Values> constexpr auto attention_of(Scores scores,
 
 inline constexpr auto scores = q * t(k) * scale;
 inline constexpr auto attention = attention_of(scores, v);
-inline constexpr auto capped = attention_of(softcap(cap, scores), v);
-inline constexpr auto masked = attention_of(scores + bias, v);
-inline constexpr auto masked_capped = attention_of(softcap(cap, scores) + bias, v);
+inline constexpr auto biased = attention_of(softcap(cap, scores) + bias, v);
 
 /// Caches of codes are read as they lie: blocks of an f16, the scale of 32 channels, and their codes behind it. The
 /// scales are one tensor, the codes another in the same memory.
@@ -43,9 +42,7 @@ inline constexpr auto scores =
 inline constexpr auto v = values(v_codes(b, h, kv_idx, block, channel) * v_scales(b, h, kv_idx, block));
 
 inline constexpr auto attention = attention_of(scores, v);
-inline constexpr auto capped = attention_of(softcap(cap, scores), v);
-inline constexpr auto masked = attention_of(scores + bias, v);
-inline constexpr auto masked_capped = attention_of(softcap(cap, scores) + bias, v);
+inline constexpr auto biased = attention_of(softcap(cap, scores) + bias, v);
 }  // namespace q8_0
 
 /// Four bits for each channel, less 8: of the first half of a block the low ones of a byte, of the second the high
@@ -61,9 +58,7 @@ inline constexpr auto scores = q * t(keys(element(k_codes, k_scales))) * scale;
 inline constexpr auto v = values(element(v_codes, v_scales));
 
 inline constexpr auto attention = attention_of(scores, v);
-inline constexpr auto capped = attention_of(softcap(cap, scores), v);
-inline constexpr auto masked = attention_of(scores + bias, v);
-inline constexpr auto masked_capped = attention_of(softcap(cap, scores) + bias, v);
+inline constexpr auto biased = attention_of(softcap(cap, scores) + bias, v);
 }  // namespace q4_0
 
 }  // namespace attune::ggml

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <random>
 #include <span>
@@ -16,8 +17,8 @@
 #include <string>
 #include <vector>
 
-/// A model in llama.cpp, as perplexity.cpp and greedy.cpp run it. Which backends compute it is llama.cpp's own business
-/// (GGML_BACKEND_PATH).
+/// A model in llama.cpp, as perplexity.cpp, greedy.cpp and speed.cpp run it. Which backends compute it is llama.cpp's
+/// own business (GGML_BACKEND_PATH).
 
 /// How many parts llama.cpp's scheduler made of a graph, as its log has it.
 inline int splits = 0;
@@ -44,6 +45,32 @@ inline std::string text_of(const char* file) {
     std::ifstream opened(file);
     return {std::istreambuf_iterator<char>(opened), {}};
 }
+
+/// What a program is told: MODEL TEXT CACHE THREADS, words of its own, [exact [NOISE SEED]].
+struct told {
+    std::string model, text;
+    ggml_type cache{};
+    int threads = 0;
+    std::vector<std::string> own;
+    bool exact = false;
+    double noise = 0;
+    unsigned seed = 0;
+
+    told(int argc, char** argv, std::initializer_list<const char*> of_its_own = {}) {
+        const std::vector<std::string> words(argv + 1, argv + argc);
+        const std::size_t plain = 4 + of_its_own.size();
+        exact = words.size() > plain && words[plain] == "exact";
+        if (words.size() != plain && !(exact && (words.size() == plain + 1 || words.size() == plain + 3))) {
+            std::string usage = "expected MODEL TEXT CACHE THREADS";
+            for (const char* const word : of_its_own) usage.append(" ").append(word);
+            throw std::runtime_error(usage + " [exact [NOISE SEED]]");
+        }
+        model = words[0], text = text_of(words[1].c_str()), cache = type_of(words[2]), threads = std::stoi(words[3]);
+        own.assign(words.begin() + 4, words.begin() + static_cast<std::ptrdiff_t>(plain));
+        if (words.size() > plain + 1)
+            noise = std::stod(words[plain + 1]), seed = static_cast<unsigned>(std::stoul(words[plain + 2]));
+    }
+};
 
 /// Replaces what attention computed by attention in double over the same tensors, each number multiplied by 1 + noise x
 /// a normal number. An engine with one runs its graphs a node at a time.
@@ -78,11 +105,11 @@ class engine {
 public:
     static constexpr int batch = 512;  ///< tokens that are read at once
 
-    engine(const char* file, ggml_type cache, int threads, replaced_attention* replaced) {
-        model_ = llama_model_load_from_file(file, llama_model_default_params());
-        if (!model_) throw std::runtime_error(std::string("no model in ") + file);
+    engine(const std::string& file, ggml_type cache, int threads, replaced_attention* replaced, int most = 4096) {
+        model_ = llama_model_load_from_file(file.c_str(), llama_model_default_params());
+        if (!model_) throw std::runtime_error("no model in " + file);
         llama_context_params params = llama_context_default_params();
-        params.n_ctx = 4096;
+        params.n_ctx = static_cast<std::uint32_t>(most);
         params.n_batch = params.n_ubatch = batch;
         params.n_threads = params.n_threads_batch = threads;
         params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
@@ -110,24 +137,45 @@ public:
     }
 
     /// Puts at most `batch` tokens behind those that were read before. Then logits(i) are what is expected behind the
-    /// i-th of them.
-    void read(std::span<const llama_token> tokens) {
+    /// i-th of them, unless only what is expected behind the last one is computed.
+    void read(std::span<const llama_token> tokens, bool all_logits = true) {
         part_.n_tokens = static_cast<int>(tokens.size());
         for (int i = 0; i < part_.n_tokens; ++i) {
             part_.token[i] = tokens[static_cast<std::size_t>(i)];
             part_.pos[i] = place_++;
-            part_.n_seq_id[i] = 1, part_.seq_id[i][0] = 0, part_.logits[i] = 1;
+            part_.n_seq_id[i] = 1, part_.seq_id[i][0] = 0;
+            part_.logits[i] = all_logits || i + 1 == part_.n_tokens;
         }
         if (llama_decode(context_, part_) != 0) throw std::runtime_error("llama_decode failed");
+        llama_synchronize(context_);
     }
     std::span<const float> logits(int i) {
         const auto words = static_cast<std::size_t>(llama_vocab_n_tokens(vocabulary()));
         return {llama_get_logits_ith(context_, i), words};
     }
 
-private:
+    /// What was read before.
+    void forget() {
+        llama_memory_clear(llama_get_memory(context_), false);
+        place_ = 0;
+    }
+    /// The cache in a file, and from it in place of what was read before.
+    void keep(const std::string& file) {
+        if (llama_state_seq_save_file(context_, file.c_str(), 0, nullptr, 0) == 0)
+            throw std::runtime_error("cannot write " + file);
+    }
+    void recall(const std::string& file) {
+        forget();
+        llama_token none = 0;
+        std::size_t count = 0;
+        if (llama_state_seq_load_file(context_, file.c_str(), 0, &none, 1, &count) == 0)
+            throw std::runtime_error("expected a cache of this model and type in " + file + ", got another file");
+        place_ = llama_memory_seq_pos_max(llama_get_memory(context_), 0) + 1;
+    }
+
     const llama_vocab* vocabulary() const { return llama_model_get_vocab(model_); }
 
+private:
     llama_model* model_ = nullptr;
     llama_context* context_ = nullptr;
     llama_batch part_{};

@@ -32,7 +32,7 @@ template <class T> void read(std::ifstream& file, std::span<T> values) {
     if (!file) throw std::runtime_error("expected a file of 200 tokens and their logits, got a shorter one");
 }
 
-void write_choices(engine& model, int last, const char* to) {
+void write_choices(engine& model, int last, const std::string& to) {
     std::ofstream file(to, std::ios::binary);
     for (int i = 0; i < count; ++i, last = 0) {
         const std::span<const float> logits = model.logits(last);
@@ -41,10 +41,10 @@ void write_choices(engine& model, int last, const char* to) {
         write(file, logits);
         model.read(std::span(&token, 1));
     }
-    if (!file) throw std::runtime_error(std::string("cannot write ") + to);
+    if (!file) throw std::runtime_error("cannot write " + to);
 }
 
-difference compare_choices(engine& model, int last, const char* with) {
+difference compare_choices(engine& model, int last, const std::string& with) {
     std::ifstream file(with, std::ios::binary);
     difference found;
     for (int i = 0; i < count; ++i, last = 0) {
@@ -70,21 +70,18 @@ difference compare_choices(engine& model, int last, const char* with) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-    const bool exact = argc > 6 && std::string(argv[6]) == "exact";
-    if (argc != 6 && !(exact && (argc == 7 || argc == 9)))
-        throw std::runtime_error("expected MODEL TEXT CACHE THREADS FILE [exact [NOISE SEED]]");
+    const told is(argc, argv, {"FILE"});
     load_backends();
-    replaced_attention replaced(argc > 7 ? std::atof(argv[7]) : 0,
-                                argc > 7 ? static_cast<unsigned>(std::atoi(argv[8])) : 0);
-    engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]), exact ? &replaced : nullptr);
-    const std::vector<llama_token> tokens = model.tokens_of(text_of(argv[2]), given);
+    replaced_attention replaced(is.noise, is.seed);
+    engine model(is.model, is.cache, is.threads, is.exact ? &replaced : nullptr);
+    const std::vector<llama_token> tokens = model.tokens_of(is.text, given);
     model.read(tokens);
     const int last = static_cast<int>(tokens.size()) - 1;
     difference found;
-    if (std::filesystem::exists(argv[5]))
-        found = compare_choices(model, last, argv[5]);
+    if (std::filesystem::exists(is.own[0]))
+        found = compare_choices(model, last, is.own[0]);
     else
-        write_choices(model, last, argv[5]);
+        write_choices(model, last, is.own[0]);
     std::printf("{\"same\": %d, \"first\": %d, \"apart\": %g, \"most\": %g}\n", found.same, found.first,
                 found.size ? std::sqrt(found.square / static_cast<double>(found.size)) : 0.0, found.largest);
     return 0;

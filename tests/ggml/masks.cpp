@@ -2,7 +2,9 @@
 // of a cache, windows, rows that see nothing, sequences apart, and masks of none of these kinds; also with a cap, sinks
 // and ALiBi of heads that are no power of two. ggml's own has the same numbers in f32, where it rounds nothing.
 //
-//     masks BACKEND.so
+//     masks BACKEND.so [short]
+//
+// short: whether the backend declines short operations, and no others. ATTUNE_GGML_SMALLEST=0 has it take them.
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -29,7 +31,12 @@ struct shape {
 };
 using rule = std::function<float(std::int64_t batch, std::int64_t query, std::int64_t key)>;  // what the mask holds
 
+constexpr ggml_type caches[] = {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
 constexpr float hidden = -std::numeric_limits<float>::infinity();
+
+struct declined : std::runtime_error {
+    using runtime_error::runtime_error;
+};
 
 /// Keys and values are those of of.cache; they lie in memory as `stored`.
 std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type stored, const rule& mask_of) {
@@ -45,7 +52,7 @@ std::vector<float> computed(ggml_backend_t backend, const shape& of, ggml_type s
                             mask, 1 / std::sqrt(static_cast<float>(of.depth)), of.max_bias, of.softcap);
     ggml_tensor* const sinks = of.sinks ? ggml_new_tensor_1d(context, GGML_TYPE_F32, of.heads) : nullptr;
     ggml_flash_attn_ext_add_sinks(out, sinks);
-    if (!ggml_backend_supports_op(backend, out)) throw std::runtime_error("declined");
+    if (!ggml_backend_supports_op(backend, out)) throw declined("declined");
     ggml_cgraph* const graph = ggml_new_graph(context);
     ggml_build_forward_expand(graph, out);
     ggml_backend_buffer_t const buffer = ggml_backend_alloc_ctx_tensors(context, backend);
@@ -128,16 +135,37 @@ void check(ggml_backend_t attune, ggml_backend_t cpu, const shape& of, counts& a
     }
 }
 
+bool declines(ggml_backend_t attune, const shape& of) try {
+    computed(attune, of, of.cache, [](auto, auto, auto) { return 0.0f; });
+    return false;
+} catch (const declined&) {
+    return true;
+}
+
+void check_short(ggml_backend_t attune, counts& all) {
+    for (const ggml_type cache : caches) {
+        const bool right[] = {declines(attune, {64, 6, 2, 1, 256, 1, cache}),
+                              !declines(attune, {64, 6, 2, 1, 16384, 1, cache}),
+                              !declines(attune, {64, 6, 2, 64, 256, 1, cache})};
+        for (const bool each : right) ++all.done, all.failed += !each;
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-    if (argc != 2) throw std::runtime_error("expected BACKEND.so");
+    const bool is_short = argc == 3 && std::string(argv[2]) == "short";
+    if (argc != 2 && !is_short) throw std::runtime_error("expected BACKEND.so [short]");
     ggml_backend_load_all();
     if (!ggml_backend_load(argv[1])) throw std::runtime_error(std::string("cannot load ") + argv[1]);
     ggml_backend_t const cpu = ggml_backend_init_by_name("CPU", nullptr);
     ggml_backend_t const attune = ggml_backend_init_by_name("attune", nullptr);
     counts all;
-    constexpr ggml_type caches[] = {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
+    if (is_short) {
+        check_short(attune, all);
+        std::printf("%d operations, %d wrong\n", all.done, all.failed);
+        return all.failed != 0;
+    }
     for (const ggml_type cache : caches)
         for (const std::int64_t queries : {1, 4, 32, 67})
             for (const std::int64_t keys : {256, 1792})

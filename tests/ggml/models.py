@@ -17,7 +17,7 @@ MOST = 1e-11  # the square of the backend's error by that of the values
 def run(options, program, model, backend, cache, *more):
     environment = {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
     if backend:
-        environment["GGML_BACKEND_PATH"] = options.backend
+        environment |= {"GGML_BACKEND_PATH": options.backend, "ATTUNE_GGML_SMALLEST": "0"}  # of short operations, too
     command = [os.path.join(options.programs, f"attune_ggml_{program}"), model, options.text, cache, str(options.threads), *map(str, more)]
     return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
 

@@ -35,17 +35,14 @@ double mean_surprise(engine& model, std::span<const llama_token> tokens) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-    const bool exact = argc > 5 && std::string(argv[5]) == "exact";
-    if (argc != 5 && !(exact && (argc == 6 || argc == 8)))
-        throw std::runtime_error("expected MODEL TEXT CACHE THREADS [exact [NOISE SEED]]");
+    const told is(argc, argv);
     load_backends();
-    replaced_attention replaced(argc > 6 ? std::atof(argv[6]) : 0,
-                                argc > 6 ? static_cast<unsigned>(std::atoi(argv[7])) : 0);
-    engine model(argv[1], type_of(argv[3]), std::atoi(argv[4]), exact ? &replaced : nullptr);
-    const std::vector<llama_token> tokens = model.tokens_of(text_of(argv[2]), most);
+    replaced_attention replaced(is.noise, is.seed);
+    engine model(is.model, is.cache, is.threads, is.exact ? &replaced : nullptr);
+    const std::vector<llama_token> tokens = model.tokens_of(is.text, most);
     const double surprise = mean_surprise(model, tokens);
     std::printf("{\"splits\": %d, \"tokens\": %zu, \"surprise\": %.9f, \"error\": %g}\n", splits, tokens.size(),
-                surprise, exact ? replaced.error() : 0.0);
+                surprise, is.exact ? replaced.error() : 0.0);
     return 0;
 } catch (const std::exception& wrong) {
     std::fprintf(stderr, "perplexity: %s\n", wrong.what());
