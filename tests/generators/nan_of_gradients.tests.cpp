@@ -17,7 +17,7 @@
 #include <string_view>
 
 using namespace attune;
-using testing::gradient_call;
+using testing::gradient_call, testing::elements_unlike;
 
 namespace {
 namespace formulas {
@@ -74,21 +74,6 @@ void spoil_masked(gradient_call& call, float value) {
             put(call, "bias", (head * queries + query) * keys + key, value);
 }
 
-/// Numbers of the gradients that are not NaN where the reference's are, or far from it elsewhere.
-std::size_t wrong(const gradient_call& call, const reference::results& expected, double allowed) {
-    std::size_t found = 0;
-    for (std::size_t i = 0; i < call.results.size(); ++i) {
-        double largest = 1;
-        for (const double x : expected.outputs[i].values)
-            if (!std::isnan(x)) largest = std::max(largest, std::abs(x));
-        for (std::size_t j = 0; j < call.results[i].size; ++j) {
-            const double wanted = expected.outputs[i].values[j], is = static_cast<double>(call.results[i].at(j));
-            found += !(std::isnan(wanted) ? std::isnan(is) : std::abs(is - wanted) <= allowed * largest);
-        }
-    }
-    return found;
-}
-
 reference::results by_reference(const gradient_call& call) {
     return reference::evaluate(call.graph, call.by_reference, {.depth = depth, .value_depth = depth});
 }
@@ -114,12 +99,12 @@ void check(const std::string& level, element_type element, double allowed) {
         for (std::size_t i = 0; i < expected.outputs.size(); ++i)
             CHECK(expected.outputs[i].values == call.expected.outputs[i].values);
         call.run(kernel.table(), 2);
-        CHECK(wrong(call, call.expected, allowed) == 0);
+        CHECK(elements_unlike(call, call.expected, allowed) == 0);
 
         put_rows(call, "k", batches * key_heads, keys, key_of_even_rows, std::nanf(""));
         put_rows(call, "v", batches * key_heads, keys, key_of_even_rows, std::nanf(""));
         call.run(kernel.table(), 2);
-        CHECK(wrong(call, by_reference(call), allowed) == 0);
+        CHECK(elements_unlike(call, by_reference(call), allowed) == 0);
     }
 }
 
@@ -152,6 +137,6 @@ TEST_CASE("gradients of a formula that hides every pair are 0", "[nan]") {
                            {.batches = 1, .heads = 2, .key_heads = 1, .queries = 5, .keys = 7}, 7, {},
                            element_type::f32);
         call.run(kernel.table(), 2);
-        CHECK(wrong(call, call.expected, 0) == 0);
+        CHECK(elements_unlike(call, call.expected, 0) == 0);
     }
 }

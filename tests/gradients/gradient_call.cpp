@@ -69,7 +69,12 @@ void elements::put(std::size_t i, float x) {
 
 gradient_call::gradient_call(const graph_ir& forward, const graph_ir& of, const support::shape& s, unsigned seed,
                              std::vector<std::int32_t> lengths, element_type element)
-    : graph(of), inputs(drawn(forward, s, seed, std::move(lengths), element)) {
+    : gradient_call(of, s, drawn(forward, s, seed, std::move(lengths), element), seed, element) {}
+
+gradient_call::gradient_call(const graph_ir& of, const support::shape& s, support::workload of_forward, unsigned seed,
+                             element_type element)
+    : graph(of), inputs(std::move(of_forward)) {
+    const graph_ir& forward = inputs.graph();
     const reference::results made = inputs.expected();
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
@@ -120,6 +125,20 @@ double gradient_call::error() const {
         worst = std::max(worst, off / largest);
     }
     return worst;
+}
+
+std::size_t elements_unlike(const gradient_call& call, const reference::results& expected, double allowed) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+        double largest = 1;
+        for (const double x : expected.outputs[i].values)
+            if (!std::isnan(x)) largest = std::max(largest, std::abs(x));
+        for (std::size_t j = 0; j < call.results[i].size; ++j) {
+            const double wanted = expected.outputs[i].values[j], is = static_cast<double>(call.results[i].at(j));
+            found += !(std::isnan(wanted) ? std::isnan(is) : std::abs(is - wanted) <= allowed * largest);
+        }
+    }
+    return found;
 }
 
 }  // namespace attune::testing

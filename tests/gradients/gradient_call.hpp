@@ -27,6 +27,9 @@ struct gradient_call {
     /// `element`: of q, k, v and the outputs.
     gradient_call(const graph_ir& forward, const graph_ir& of, const support::shape& s, unsigned seed,
                   std::vector<std::int32_t> lengths = {}, element_type element = element_type::f32);
+    /// Of a call of the forward pass whose tensors are filled.
+    gradient_call(const graph_ir& of, const support::shape& s, support::workload of_forward, unsigned seed,
+                  element_type element = element_type::f32);
     gradient_call(const gradient_call&) = delete;
 
     /// Fills the results with NaN, and calls.
@@ -45,5 +48,9 @@ struct gradient_call {
 private:
     void forget();
 };
+
+/// Numbers of the gradients that are not NaN where the expected ones are, or elsewhere far from them: `allowed`, by the
+/// largest number.
+std::size_t elements_unlike(const gradient_call& call, const reference::results& expected, double allowed);
 
 }  // namespace attune::testing

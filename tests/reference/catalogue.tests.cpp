@@ -1,12 +1,14 @@
 // Masks of the catalogue against what the systems that they are from mean, counted by hand.
 #include <attune/catalogue/natten.hpp>
 #include <attune/catalogue/windows.hpp>
+#include <attune/dsl/layers.hpp>
 #include <attune/reference.hpp>
 #include <attune/runtime/element.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <vector>
@@ -126,4 +128,45 @@ TEST_CASE("a side of a window below 0 has no limit, as in FlashAttention; no las
         agree(dsl::ir_of<sliding>, w, [w](int q, int k) { return k <= q && (w < 0 || q - k <= w); });
         agree(dsl::ir_of<last>, w, [w](int q, int k) { return k <= q && q - k < w; });
     }
+}
+
+namespace {
+
+template <dsl::name Label> constexpr auto real = dsl::scalar<Label, dsl::f32>;
+template <class Scores> constexpr auto attended(Scores s) { return dsl::softmax(s) * dsl::v; }
+constexpr auto products = dsl::q * dsl::t(dsl::k);
+constexpr auto plain = attended(products);
+constexpr auto capped = attended(dsl::softcap(real<"cap">, products));
+constexpr auto capped_by_0 = attended(dsl::softcap(0, products));
+constexpr auto capped_by_real_0 = attended(dsl::softcap(0.0, products));
+constexpr auto dropped = dsl::dropout(dsl::softmax(products), real<"p">, 7) * dsl::v;
+constexpr auto all_dropped = dsl::dropout(dsl::softmax(products), 1, 7) * dsl::v;
+
+/// Of two queries and three keys.
+std::vector<double> output(const graph_ir& graph,
+                           const std::vector<std::pair<std::string_view, double>>& numbers = {}) {
+    static constexpr float queries[] = {1, -2}, keys[] = {0.5f, -1, 3}, values[] = {1, 10, 100};
+    std::vector<reference::argument> given{
+        {"q", tensor(queries, {1, 1, 2, 1})}, {"k", tensor(keys, {1, 1, 3, 1})}, {"v", tensor(values, {1, 1, 3, 1})}};
+    for (const auto& [name, value] : numbers) given.push_back({name, value});
+    return reference::evaluate(graph, given, {})["out"].values;
+}
+bool agree(const std::vector<double>& some, const std::vector<double>& others) {
+    return std::ranges::equal(some, others, [](double x, double y) { return std::abs(x - y) < 1e-9; });
+}
+
+}  // namespace
+
+TEST_CASE("a cap of 0 caps nothing, as in FlashAttention") {
+    const std::vector<double> uncapped = output(dsl::ir_of<plain>);
+    CHECK(agree(output(dsl::ir_of<capped_by_0>), uncapped));
+    CHECK(agree(output(dsl::ir_of<capped_by_real_0>), uncapped));
+    CHECK(agree(output(dsl::ir_of<capped>, {{"cap", 0}}), uncapped));
+    CHECK_FALSE(agree(output(dsl::ir_of<capped>, {{"cap", 2}}), uncapped));
+}
+
+TEST_CASE("dropout with probability 1 gives 0, with 0 what there was, as in PyTorch") {
+    CHECK(output(dsl::ir_of<all_dropped>) == std::vector<double>{0, 0});
+    CHECK(output(dsl::ir_of<dropped>, {{"p", 1}}) == std::vector<double>{0, 0});
+    CHECK(output(dsl::ir_of<dropped>, {{"p", 0}}) == output(dsl::ir_of<plain>));
 }

@@ -1,3 +1,5 @@
+#include "../../generators/extreme_calls.hpp"
+#include "../../generators/extreme_formulas.hpp"
 #include "../../kernels/variants.hpp"
 #include "../../layers/layers.hpp"
 #include "../../support/workload_values.hpp"
@@ -106,6 +108,20 @@ TEST_CASE("a device computes what the reference does") {
     }
     const shape of_layer{.heads = 2, .key_heads = 2, .queries = 43, .keys = 43, .depth = 16, .value_depth = 16};
     check<layers::normed_heads>(of_layer, {{"model", 32}});
+}
+
+TEST_CASE("-infinity in f16 masks on a device, a NaN decides its own pairs, and integers wrap around") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    const graph_ir graph = dsl::ir_of<extreme_formulas::all_kinds>;
+    for (const shape& of : {testing::long_call, testing::few_queries})
+        for (const std::int32_t w : {testing::most, 40, testing::least}) {
+            workload call(graph, of, 11, {{"w", static_cast<double>(w)}});
+            testing::fill_all_kinds(call, graph);
+            const auto expected = call.expected();
+            detail::call(detail::table_of<extreme_formulas::all_kinds>(), call.arguments(), {.target = "opencl"});
+            INFO(of.text() << ", w = " << w);
+            for (const char* const output : {"out", "lse"}) CHECK(call.largest_error(expected, output) < tolerance);
+        }
 }
 
 TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {
