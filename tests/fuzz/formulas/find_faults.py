@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """find_faults.py --source FOLDER --build FOLDER [--seed N] [--minutes N] [--only NAME]
 What the fuzzer of formulas is worth: kinds of wrong results that attune had, each put back in turn, have to be found from a fixed seed. A fault takes out of the sources what
-mends it. The changed files are compiled by the commands of a build by Ninja and linked in front of its libraries, so that neither sources nor build change. A text that is
-not in its file once is a failure: then the fault below has to follow the sources. Prints a row for each fault, with the seed that found it and the seconds."""
-import argparse, json, os, re, shlex, subprocess, sys, tempfile, time
+mends it (tests/mutants/put_back.py). Prints a row for each fault, with the seed that found it and the seconds."""
+import argparse, json, os, subprocess, sys, tempfile, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../mutants"))
+from put_back import Build, Fault  # noqa: E402
 
 # What is found: a name, the kind as it was reported, and (file, what mends it, what was there without).
 FAULTS = [
@@ -17,43 +19,6 @@ FAULTS = [
     ("empty", "a tensor without elements is refused for its strides",
      [("runtime/src/call/shape/shape.cpp", "    if (t.empty())\n        return;  // where nothing lies, no stride leads", "    if (t.rank() == 0)\n        return;  // where nothing lies, no stride leads")]),
 ]
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-def changed(source, folder, changes):
-    """Copies of the files with a fault, by their names."""
-    copies = {}
-    for name, mended, before in changes:
-        text = read(os.path.join(source, name)) if name not in copies else read(copies[name])
-        if text.count(mended) != 1:
-            sys.exit(f"expected {mended!r} once in {name}, got it {text.count(mended)} times; try what mends the fault today")
-        copies[name] = os.path.join(folder, os.path.basename(name))
-        with open(copies[name], "w", encoding="utf-8") as file:
-            file.write(text.replace(mended, before))
-    return copies
-
-
-def built(how, folder, changes):
-    """The fuzzer with a fault."""
-    by_file = {each["file"]: each for each in json.loads(read(os.path.join(how.build, "compile_commands.json")))}
-    objects = []
-    for name, copy in changed(how.source, folder, changes).items():
-        command = shlex.split(by_file[os.path.join(how.source, name)]["command"])
-        objects.append(copy + ".o")
-        command[command.index("-o") + 1] = objects[-1]
-        command[command.index("-c") + 1] = copy
-        subprocess.run(command, cwd=how.build, check=True)
-    commands = subprocess.run([how.ninja, "-C", how.build, "-t", "commands", "fuzz_formulas"], capture_output=True, text=True, check=True).stdout.splitlines()
-    words = shlex.split(re.sub(r"^: && | && :$", "", commands[-1]))
-    words = words[words.index("&&") + 1:] if words[0] == "cd" else words
-    output = words.index("-o") + 1
-    words[output] = os.path.join(folder, "fuzz_formulas")
-    subprocess.run(words[:output + 1] + objects + words[output + 1:], cwd=how.build, check=True)
-    return words[output]
 
 
 def report(program, *arguments):
@@ -72,12 +37,12 @@ def main():
     parser.add_argument("--minutes", type=float, default=10, help="for each fault, at most")
     parser.add_argument("--only", default="", help="one fault: " + ", ".join(name for name, *_ in FAULTS))
     how = parser.parse_args()
-    missed = []
+    build, missed = Build(how.source, how.build, how.ninja), []
     for name, kind, changes in FAULTS:
         if how.only not in ("", name):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            program, began = built(how, folder, changes), time.monotonic()
+            program, began = Fault(build, folder, changes).program("fuzz_formulas"), time.monotonic()
             got = report(program, "--seed", str(how.seed), "--minutes", str(how.minutes), "--headers", folder, "--first")
             seconds = time.monotonic() - began
             if not got["findings"]:
@@ -93,4 +58,5 @@ def main():
         sys.exit(f"expected every fault to be found, got none for {', '.join(missed)}")
 
 
-main()
+if __name__ == "__main__":
+    main()
