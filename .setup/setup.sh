@@ -324,15 +324,6 @@ wheel_for_tests() {
     done
 }
 
-# What ./tests/run full:packages builds an image and a package of conda with.
-packages_for_tests() {
-    { have buildah && [ -x /usr/sbin/debootstrap ]; } || for_tests "the image" buildah debootstrap
-    build/venv/bin/python3 -c 'import rattler_build' 2>/dev/null && return 0
-    make_venv
-    say "For the test of conda's recipe: py-rattler-build"
-    pip_takes py-rattler-build || say "Left out: pip could not install it"
-}
-
 # What .doxygen/site makes pages with, in an environment of its own: MkDocs, its theme and what they need, and Doxygen.
 site_tools() {
     local package options=()
