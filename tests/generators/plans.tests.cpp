@@ -158,3 +158,21 @@ TEST_CASE("cores that read rows in common share their tasks, and others do not",
     CHECK(tasks(dsl::ir_of<cores::first_and_recent>) == std::vector{0, 0});
     CHECK(tasks(dsl::ir_of<planned::apart>) == std::vector{0, 1});
 }
+
+TEST_CASE("few queries have a kernel by tensor cores where they may, and the other one says what is left to it",
+          "[plans]") {
+    const variant of{"my::plain", dsl::ir_of<under_test::plain>};
+    const std::vector<listed_kernel> halves = kernels_of({&of, 1}, build("cuda", "decode", "bf16")),
+                                     reals = kernels_of({&of, 1}, build("cuda", "decode"));
+    REQUIRE(halves.size() == 2);
+    gpu_tensor_decode cut{.query_block = 16, .warps = 1, .key_block = 64, .key_splits = 128};
+    CHECK(halves[0].request.schedule == schedule(cut));
+    CHECK(schedule_from_json(to_json(cut), level_named("cuda")) == schedule(cut));
+    CHECK(halves[0].symbol.find("_tensor_decode_") != std::string::npos);
+    CHECK_THAT(halves[1].schedule_from, ContainsSubstring("of calls whose rows do not begin at multiples of 16 bytes"));
+    REQUIRE(reals.size() == 1);
+    CHECK_THAT(reals[0].schedule_from, ContainsSubstring("without tensor cores, as q, k and v are not all bf16"));
+    cut.key_block = 24;
+    CHECK_THROWS_MATCHES(check(schedule(cut), depth_pair{64, 64}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("key_block to be a multiple of the keys of two tiles")));
+}

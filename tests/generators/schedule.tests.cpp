@@ -12,7 +12,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 using namespace attune::generators;
 using Catch::Matchers::ContainsSubstring;
@@ -34,7 +33,6 @@ constexpr gpu_decode few_gpu{.query_block = 16,
                              .chunk = 2,
                              .key_splits = 128};
 constexpr gpu_tensor_prefill by_tensor_cores{.warps = 4, .tiles = 2, .key_block = 64};
-constexpr gpu_tensor_decode few_by_tensor_cores{.query_block = 16, .warps = 1, .key_block = 64, .key_splits = 128};
 constexpr cpu_gradient backward{
     .lanes = 8, .block = 48, .query_tile = 24, .key_tile = 4, .depth_unroll = 4, .sum_rows = 6, .sum_channels = 16};
 
@@ -62,7 +60,6 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
     CHECK(schedule_from_json(to_json(some_gpu), cuda) == schedule(some_gpu));
     CHECK(schedule_from_json(to_json(few_gpu), cuda) == schedule(few_gpu));
     CHECK(schedule_from_json(to_json(by_tensor_cores), cuda) == schedule(by_tensor_cores));
-    CHECK(schedule_from_json(to_json(few_by_tensor_cores), cuda) == schedule(few_by_tensor_cores));
     CHECK(
         to_json(some_gpu) ==
         R"({"shapes":"prefill","query_block":64,"key_block":32,"query_tile":4,"depth_unroll":4,"key_tile":4,"chunk":4})");
@@ -265,9 +262,6 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
            "key_block to be a multiple of the keys of two tiles, 16, got 24; try 16");
     breaks(by_tensor_cores, &gpu_tensor_prefill::key_block, 160,
            "key_block to be 128 at most beside its tiles and the value depth, got 160; try 128");
-    breaks(few_by_tensor_cores, &gpu_tensor_decode::key_block, 24,
-           "key_block to be a multiple of the keys of two tiles, 16, got 24; try 16");
-    breaks(few_by_tensor_cores, &gpu_tensor_decode::key_splits, 2000, "key_splits to be 1024 at most, got 2000");
     breaks(by_tensor_cores, &gpu_tensor_prefill::tiles, 5, "tiles to be 4 at most, got 5; try 4");
     breaks(by_tensor_cores, &gpu_tensor_prefill::warps, 0, "warps to be 1 or more, got 0; try 1");
     for (const depth_pair depths : {depth_pair{72, 64}, depth_pair{64, 8}, depth_pair{512, 64}})
@@ -293,20 +287,6 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
     request.facts = facts_of(ir_of<triangle>);
     request.types = element_types_from("f32"), refused("q, k and v are not all bf16");
     request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");
-}
-
-TEST_CASE("few queries have a kernel by tensor cores where they may, and the other one says what is left to it") {
-    const attune::generators::variant of{"my::plain", ir_of<plain>};
-    const auto of_type = [&](const std::string& type) {
-        return kernels_of({&of, 1}, {.targets = {"cuda"}, .dtypes = {type}, .depths = {"64"}, .shapes = {"decode"}});
-    };
-    const std::vector<listed_kernel> halves = of_type("bf16"), reals = of_type("f32");
-    REQUIRE(halves.size() == 2);
-    CHECK(halves[0].request.schedule == schedule(few_by_tensor_cores));
-    CHECK(halves[0].symbol.find("_tensor_decode_") != std::string::npos);
-    CHECK_THAT(halves[1].schedule_from, ContainsSubstring("of calls whose rows do not begin at multiples of 16 bytes"));
-    REQUIRE(reals.size() == 1);
-    CHECK_THAT(reals[0].schedule_from, ContainsSubstring("without tensor cores, as q, k and v are not all bf16"));
 }
 
 TEST_CASE("what is a GPU is the target's matter: a schedule for a CPU is refused there, and the other way round") {
