@@ -5,8 +5,8 @@
 
 namespace language_model {
 
-/// What weights are in memory. Where oneDNN multiplies bf16, rows that meet a matrix in bf16 are rounded to bf16, too;
-/// sums are f32.
+/// What weights are in memory. Where oneDNN multiplies bf16, it rounds rows that meet a matrix in bf16 to bf16, too:
+/// those of more than a few. Sums are f32.
 enum class weight_type { f32, bf16 };
 
 /// A matrix (out, in) that stays: its products with a few rows wait for memory and are loops of our own, those with

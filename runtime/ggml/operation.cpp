@@ -63,7 +63,7 @@ constexpr std::int64_t channels = 32;
 const cache_type cache_types[] = {
     {GGML_TYPE_F16, plain, element_type::f16, 0, 1e6},    {GGML_TYPE_BF16, plain, element_type::bf16, 0, 1e6},
     {GGML_TYPE_F32, plain, element_type::f32, 0, 1e6},    {GGML_TYPE_Q8_0, of_q8_0, element_type::i8, 32, 8e5},
-    {GGML_TYPE_Q4_0, of_q4_0, element_type::u8, 16, 4e5},
+    {GGML_TYPE_Q4_0, of_q4_0, element_type::u8, 16, 2e5},
 };
 
 const cache_type* type_of(const operation& op) {

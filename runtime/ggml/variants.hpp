@@ -3,7 +3,7 @@
 
 /// What GGML_OP_FLASH_ATTN_EXT computes, as two formulas: `attention` where each query sees the keys from a first to a
 /// last one, and `biased` for the rest, which reads the mask and caps the scores. Cap and mask are one formula, because
-/// each is half of the library's bytes; a cap of 0 is none.
+/// one more would add half of the library's bytes; a cap of 0 means none.
 namespace attune::ggml {
 using namespace attune::dsl;
 

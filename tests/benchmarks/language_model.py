@@ -5,8 +5,8 @@
 
 First all say the likeliest tokens behind a text: the first ones are to be the same in f32. Then each turn of each reads the first tokens of that text (llama-bench: as many random ones), and says as
 many behind them. Figures are medians of the rounds; every contender has read and said as much before. Attention is the share of the time that rotation, norms of queries and keys, the store in the
-cache and attention itself take: attune's call; ggml's operators, in a run of their own that stops behind each (llama_attention.cpp); Transformers' functions. Of the last, and of llama-bench, it is
-not part of the timing that each makes."""
+cache and attention itself take: attune's call; ggml's operators, in a run of their own that stops behind each (llama_attention.cpp) and is not timed otherwise;
+Transformers' functions, by clocks in the run that is timed."""
 import argparse
 import contextlib
 import functools
@@ -169,7 +169,7 @@ def measure(model, options):
     """Rows of one model."""
     made, tokens = contenders(model, options)
     first = {each: each.turn(tokens)[2] for each in made}  # a round that does not count
-    expected = next(said[:SAME] for each, said in first.items() if each.weights == "f32")
+    expected = next((said[:SAME] for each, said in first.items() if each.weights == "f32"), None)
     for each, said in first.items():
         if each.weights == "f32" and each.cache in ("f32", "f16") and said[:SAME] != expected:
             sys.exit(f"{model}: expected {each.name} to say {expected} as {made[0].name} does, got {said[:SAME]}")

@@ -20,6 +20,7 @@ def turn(options, backend, cache, depth):
     if backend:
         environment["GGML_BACKEND_PATH"] = options.backend
     if options.states:
+        options.states.mkdir(parents=True, exist_ok=True)
         state = options.states / f"{pathlib.Path(options.model).stem}.{cache}.{depth}"
         command = [options.speed, options.model, cache, options.threads, depth, options.prompt, options.generated, options.repeats, state]
     else:
