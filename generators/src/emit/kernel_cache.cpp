@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 128 bits, of two hashes that start apart. Words of eight bytes, for the libraries that a key is of have megabytes.
+/// 128 bits, of two hashes with factors and turns of their own. Words of eight bytes, for the libraries that a key is
+/// of have megabytes.
 class digest {
 public:
     void add(std::string_view bytes) {
@@ -40,10 +41,11 @@ private:
     /// Upper bits of a product depend on all bits of a word; turned, they count for the lower bits of the next product.
     void add_word(std::uint64_t word) {
         first_ = std::rotl((first_ ^ word) * factor, 32);
-        second_ = std::rotl((second_ ^ word ^ 0x5cu) * factor, 32);
+        second_ = std::rotl((second_ ^ word) * other_factor, 29);
     }
 
-    static constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ull;  // odd, with bits everywhere
+    static constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ull,  // odd, with bits everywhere
+        other_factor = 0xff51afd7ed558ccdull;
     std::uint64_t first_ = 0xcbf29ce484222325ull, second_ = 0x84222325cbf29ce4ull;
 };
 

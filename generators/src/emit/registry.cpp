@@ -35,8 +35,9 @@ std::string kernel_row(const listed_kernel& made) {
     text += ",\n    ";
     say("schedule", fmt::format("R\"({})\"", to_json(made.request.schedule)));
     say("call", made.symbol + "_argv");
-    say("blocks",
-        is_for_recurrence(made.request.schedule) ? "nullptr" : fmt::format("BLOCKS({}_blocks_argv)", made.symbol));
+    say("blocks", is_for_recurrence(made.request.schedule)
+                      ? "nullptr"
+                      : fmt::format("ATTUNE_BLOCKS_OF({}_blocks_argv)", made.symbol));
     if (!made.request.graph().stores.empty()) say("stores", made.symbol + "_stores_argv");
     text += ",\n    ";
     say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
@@ -82,7 +83,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     // Linkers drop what nothing names: a quarter of the kernels' bytes.
     text +=
         "#ifdef ATTUNE_WITHOUT_BLOCKS  // in a library that is never asked which blocks a call visits\n"
-        "#define BLOCKS(function) nullptr\n#else\n#define BLOCKS(function) function\n#endif\n\n"
+        "#define ATTUNE_BLOCKS_OF(function) nullptr\n#else\n#define ATTUNE_BLOCKS_OF(function) function\n#endif\n\n"
         "extern \"C\" {\n";
     for (const listed_kernel& kernel : kernels) {
         text += fmt::format("int {0}_argv(void**);\n", kernel.symbol);
