@@ -23,7 +23,6 @@ void normalise(std::span<const float> from, std::span<const float> gain, float e
 }
 
 void add(std::span<const float> from, std::span<float> to) {
-#pragma omp parallel for simd schedule(static) if (parallel : to.size() > 1 << 16)
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 

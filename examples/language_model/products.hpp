@@ -1,16 +1,15 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 namespace language_model {
 
-/// What weights are in memory. Where oneDNN multiplies bf16, it rounds rows that meet a matrix in bf16 to bf16, too:
-/// those of more than a few. Sums are f32.
+/// What weights are in memory. Rows that a matrix in bf16 is multiplied with are rounded to bf16, too; sums are f32.
 enum class weight_type { f32, bf16 };
 
-/// A matrix (out, in) that stays: its products with a few rows wait for memory and are loops of our own, those with
-/// more rows are oneDNN's.
+/// A matrix (out, in) that stays, for products by oneDNN.
 class matrix {
 public:
     matrix() = default;
@@ -18,15 +17,18 @@ public:
 
     /// to (row, out) = from (row, in) * matrix
     void operator()(std::span<const float> from, std::span<float> to) const;
+    std::int64_t in() const { return in_; }
     std::int64_t out() const { return out_; }
 
 private:
-    std::vector<float> weights_;          // f32
-    std::vector<std::uint16_t> rounded_;  // or bf16
+    struct packed;  // bf16, as oneDNN likes to read it
+
+    std::vector<float> weights_;
+    std::shared_ptr<packed> packed_;
     std::int64_t in_{}, out_{};
 };
 
-/// Loops of attune on the threads of the products, which spin while they wait.
+/// Loops of attune on the threads of oneDNN, which spin while they wait.
 void share_threads();
 
 }  // namespace language_model

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Tokens a second of llama.cpp with the backend and without, in turns, by its own llama-bench -fa on.
 
-    ./tests/run full:ggml && tests/ggml/bench.py [--depths 0 4096] [--caches f16 q8_0 q4_0] [--threads 2] [--rounds 3] [--json FILE] [--states FOLDER]
+    ./tests/run full:ggml && tests/ggml/bench.py [--depths 0 4096] [--caches f16 q8_0 q4_0] [--threads 2] [--rounds 3] [--json FILE]
 
 Each turn is a process that fills the cache up to the depth, then times a prompt and the generation of some tokens behind it. A figure is the median of the rounds; a ratio is with the backend over
-without. --json keeps the turns, and takes up those that it has. Filling 16,384 places takes long without the backend: with --states speed.cpp stands in for llama-bench, and fills a cache
-once for all turns, with the backend, into a file of the folder."""
+without. --json keeps the turns, and takes up those that it has."""
 import argparse, json, os, pathlib, statistics, subprocess, sys
 
 import llama_cpp
@@ -19,16 +18,11 @@ def turn(options, backend, cache, depth):
     environment = {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
     if backend:
         environment["GGML_BACKEND_PATH"] = options.backend
-    if options.states:
-        options.states.mkdir(parents=True, exist_ok=True)
-        state = options.states / f"{pathlib.Path(options.model).stem}.{cache}.{depth}"
-        command = [options.speed, options.model, cache, options.threads, depth, options.prompt, options.generated, options.repeats, state]
-    else:
-        command = [llama_cpp.FOLDER / "llama-bench", "-m", options.model, "-fa", "1", "-ctk", cache, "-ctv", cache, "-d", depth, "-p", options.prompt, "-n", options.generated, "-t", options.threads,
-                   "-r", options.repeats, "-o", "jsonl", *options.more]
+    command = [llama_cpp.FOLDER / "llama-bench", "-m", options.model, "-fa", "1", "-ctk", cache, "-ctv", cache, "-d", depth, "-p", options.prompt, "-n", options.generated, "-t", options.threads,
+               "-r", options.repeats, "-o", "jsonl", *options.more]
     done = subprocess.run([str(word) for word in command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(f"{command[0]}: {done.stderr[-500:]}")
+        sys.exit(f"llama-bench: {done.stderr[-500:]}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {"prompt" if line["n_prompt"] else "generation": statistics.median(line["samples_ts"]) for line in lines}
 
@@ -37,8 +31,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     build = llama_cpp.ROOT / "build/default/tests/ggml"
     parser.add_argument("--backend", default=str(build / "libggml-attune.so"))
-    parser.add_argument("--speed", default=str(llama_cpp.ROOT / "build/default/bin/attune_ggml_speed"))
-    parser.add_argument("--states", type=pathlib.Path)
     parser.add_argument("--model", default=str(llama_cpp.FOLDER / next(iter(llama_cpp.MODELS))))
     parser.add_argument("--depths", type=int, nargs="+", default=[0, 4096])
     parser.add_argument("--caches", nargs="+", default=["f16", "q8_0", "q4_0"])
@@ -54,7 +46,7 @@ def main():
         for depth in options.depths:
             turns = kept.setdefault(f"{cache} {depth}", [])
             while len(turns) < options.rounds:
-                first = len(turns) % 2 == 0  # each side is the first one in half of the rounds
+                first = len(turns) % 2 == 1  # each side is the first one in half of the rounds
                 sides = {backend: turn(options, backend, cache, depth) for backend in (first, not first)}
                 turns.append([sides[False], sides[True]])
                 if options.json:

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-/// A model in llama.cpp, as perplexity.cpp, greedy.cpp and speed.cpp run it. Which backends compute it is llama.cpp's
-/// own business (GGML_BACKEND_PATH).
+/// A model in llama.cpp, as perplexity.cpp and greedy.cpp run it. Which backends compute it is llama.cpp's own business
+/// (GGML_BACKEND_PATH).
 
 /// How many parts llama.cpp's scheduler made of a graph, as its log has it.
 inline int splits = 0;
@@ -105,11 +105,11 @@ class engine {
 public:
     static constexpr int batch = 512;  ///< tokens that are read at once
 
-    engine(const std::string& file, ggml_type cache, int threads, replaced_attention* replaced, int most = 4096) {
+    engine(const std::string& file, ggml_type cache, int threads, replaced_attention* replaced) {
         model_ = llama_model_load_from_file(file.c_str(), llama_model_default_params());
         if (!model_) throw std::runtime_error("no model in " + file);
         llama_context_params params = llama_context_default_params();
-        params.n_ctx = static_cast<std::uint32_t>(most);
+        params.n_ctx = 4096;
         params.n_batch = params.n_ubatch = batch;
         params.n_threads = params.n_threads_batch = threads;
         params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
@@ -137,45 +137,24 @@ public:
     }
 
     /// Puts at most `batch` tokens behind those that were read before. Then logits(i) are what is expected behind the
-    /// i-th of them, unless only what is expected behind the last one is computed.
-    void read(std::span<const llama_token> tokens, bool all_logits = true) {
+    /// i-th of them.
+    void read(std::span<const llama_token> tokens) {
         part_.n_tokens = static_cast<int>(tokens.size());
         for (int i = 0; i < part_.n_tokens; ++i) {
             part_.token[i] = tokens[static_cast<std::size_t>(i)];
             part_.pos[i] = place_++;
-            part_.n_seq_id[i] = 1, part_.seq_id[i][0] = 0;
-            part_.logits[i] = all_logits || i + 1 == part_.n_tokens;
+            part_.n_seq_id[i] = 1, part_.seq_id[i][0] = 0, part_.logits[i] = 1;
         }
         if (llama_decode(context_, part_) != 0) throw std::runtime_error("llama_decode failed");
-        llama_synchronize(context_);
     }
     std::span<const float> logits(int i) {
         const auto words = static_cast<std::size_t>(llama_vocab_n_tokens(vocabulary()));
         return {llama_get_logits_ith(context_, i), words};
     }
 
-    /// What was read before.
-    void forget() {
-        llama_memory_clear(llama_get_memory(context_), false);
-        place_ = 0;
-    }
-    /// The cache in a file, and from it in place of what was read before.
-    void keep(const std::string& file) {
-        if (llama_state_seq_save_file(context_, file.c_str(), 0, nullptr, 0) == 0)
-            throw std::runtime_error("cannot write " + file);
-    }
-    void recall(const std::string& file) {
-        forget();
-        llama_token none = 0;
-        std::size_t count = 0;
-        if (llama_state_seq_load_file(context_, file.c_str(), 0, &none, 1, &count) == 0)
-            throw std::runtime_error("expected a cache of this model and type in " + file + ", got another file");
-        place_ = llama_memory_seq_pos_max(llama_get_memory(context_), 0) + 1;
-    }
-
+private:
     const llama_vocab* vocabulary() const { return llama_model_get_vocab(model_); }
 
-private:
     llama_model* model_ = nullptr;
     llama_context* context_ = nullptr;
     llama_batch part_{};

@@ -3,12 +3,11 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 
-#include <bit>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -20,43 +19,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 128 bits, of two hashes with factors and turns of their own. Words of eight bytes, for the libraries that a key is
-/// of have megabytes.
+/// 128 bits, of two FNV-1a hashes that start apart.
 class digest {
 public:
     void add(std::string_view bytes) {
-        add_word(bytes.size());  // where one part ends
-        for (; bytes.size() >= sizeof(std::uint64_t); bytes.remove_prefix(sizeof(std::uint64_t)))
-            add_first(bytes, sizeof(std::uint64_t));
-        add_first(bytes, bytes.size());
+        for (const char c : bytes) {
+            const auto byte = static_cast<unsigned char>(c);
+            first_ = (first_ ^ byte) * prime;
+            second_ = (second_ ^ byte ^ 0x5cu) * prime;
+        }
+        first_ *= prime;  // where one part ends
+        second_ = (second_ ^ 0xffu) * prime;
     }
     std::string text() const { return fmt::format("{:016x}{:016x}", first_, second_); }
 
 private:
-    void add_first(std::string_view bytes, std::size_t count) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, bytes.data(), count);
-        add_word(word);
-    }
-    /// Upper bits of a product depend on all bits of a word; turned, they count for the lower bits of the next product.
-    void add_word(std::uint64_t word) {
-        first_ = std::rotl((first_ ^ word) * factor, 32);
-        second_ = std::rotl((second_ ^ word) * other_factor, 29);
-    }
-
-    static constexpr std::uint64_t factor = 0x9e3779b97f4a7c15ull,  // odd, with bits everywhere
-        other_factor = 0xff51afd7ed558ccdull;
+    static constexpr std::uint64_t prime = 0x100000001b3ull;
     std::uint64_t first_ = 0xcbf29ce484222325ull, second_ = 0x84222325cbf29ce4ull;
 };
 
 /// Nothing for a file that cannot be read.
-std::optional<std::string> bytes_of(const fs::path& file) {
-    std::error_code problem;
-    const std::uintmax_t size = fs::file_size(file, problem);  // a folder has none
-    if (problem) return std::nullopt;
-    std::string bytes(size, '\0');
-    if (!std::ifstream(file, std::ios::binary).read(bytes.data(), std::ssize(bytes))) return std::nullopt;
+std::optional<std::string> bytes_of(const fs::path& file) try {
+    std::ifstream in(file, std::ios::binary);
+    if (!in) return std::nullopt;
+    std::string bytes(std::istreambuf_iterator<char>(in), {});
+    if (in.bad()) return std::nullopt;
     return bytes;
+} catch (const std::ios_base::failure&) {  // a folder, or a disk that fails in the middle
+    return std::nullopt;
 }
 
 /// What an entry of the cache begins with.

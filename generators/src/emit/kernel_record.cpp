@@ -48,6 +48,7 @@ attune::kernel kernel_record(const listed_kernel& made) {
     const product_tile tile = product_tile_of(made.request);
     std::optional<seen_keys> seen;
     if (std::holds_alternative<decode_plan>(planned.body)) seen = visible_keys(*facts);
+    const auto* by_tensor_cores = std::get_if<gpu_tensor_decode>(&cut);
     const bool has_products = !planned.before.empty() || !planned.after.empty();
     return {.symbol = nullptr,
             .target = nullptr,
@@ -73,6 +74,7 @@ attune::kernel kernel_record(const listed_kernel& made) {
             .visible_keys = seen ? static_cast<int>(std::min<std::int64_t>(seen->most, most_visible)) : 0,
             .row_bytes = bytes.of_row,
             .split_bytes = bytes.of_split_row,
+            .split_rows = by_tensor_cores ? by_tensor_cores->of_split().query_block() : 1,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,
             .product_channels = has_products ? tile.channels : 0,
             .depths_of_pair = bytes.sums.depths != 0 ? bytes.sums.depths : depths_of_pair(facts->graph, depths),

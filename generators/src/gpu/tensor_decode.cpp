@@ -64,7 +64,7 @@ Expr gpu_tensor_decode_state::is_marked(const std::vector<Expr>& row, const Expr
 namespace {
 
 /// A block of threads has a split of a key head's keys and as many tiles of 16 of its rows as it has warps. Tiles are
-/// whole: what is left of rows that are none is read by nobody.
+/// whole: their unused rows are written too, and never read.
 LoopLevel schedule_split(const gpu_tensor_decode& cut, const kernel_frame& f, gpu_tensor_decode_state& its) {
     // Schedule
     tensor_state& s = its.of_split;

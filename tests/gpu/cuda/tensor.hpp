@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Prefill by tensor cores: what a formula makes of a pair stays an expression, whatever it is.
+/// Prefill and decode by tensor cores: what a formula makes of a pair stays an expression, whatever it is.
 namespace tensor {
 
 using namespace attune::dsl;
@@ -26,6 +26,8 @@ inline constexpr auto of_documents = mask(scores + bias(h, q_idx, kv_idx), docum
 inline constexpr auto dropped = where((q_idx * 7 + kv_idx * 3) % 5 != 0, softmax(of_documents) * 1.25, 0) * v;
 /// Hidden by a score of -infinity, without a mask.
 inline constexpr auto chosen = softmax(where(kv_idx <= q_idx, scores, -inf)) * v;
+/// Every second head sees all keys: rows of one tile see different ones.
+inline constexpr auto of_heads = softmax(mask(scores, h % 2 == 0 || causal_bottom_right)) * v;
 /// Capped by a number of the call, of which 0 is none.
 inline constexpr auto capped = softmax(softcap(scalar<"cap", f32>, scores)) * v;
 /// Keys and values in pages of 16, of which a table says where they lie.

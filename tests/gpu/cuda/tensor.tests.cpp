@@ -1,76 +1,29 @@
 // Kernels whose products tensor cores make, against the reference in double precision on the rounded inputs; and calls
 // that they do not take.
-#include "tensor.hpp"
-#include "../../support/workload_values.hpp"
-#include "tensor_halves.hpp"
-
-#include <attune/reference.hpp>
-#include <attune/runtime/run.hpp>
-#include <attune/workload.hpp>
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "tensor_calls.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
-#include <vector>
 
-using namespace attune;
+using namespace tensor_calls;
 using Catch::Matchers::ContainsSubstring;
 using support::outputs_untouched;
-using support::scale_by;
-using support::shape;
-using support::workload;
 
 namespace {
 
-const options on_device{.target = "cuda"};
-
 std::string missing() { return kernels<tensor::full>().entries.front().missing; }
-
-/// An element of an input that is replaced.
-struct spoilt_element {
-    const char* input;
-    std::size_t at;
-    float value;
-};
-
-workload call_of(const graph_ir& graph, const shape& of, element_type element,
-                 const std::vector<std::int32_t>& lengths = {}, const std::optional<spoilt_element>& spoilt = {}) {
-    workload call(graph, of, 7);
-    for (const input_declaration& input : graph.inputs)
-        if (input.name == "slopes") scale_by(call, "slopes", 0.05f);  // scores of some tens
-    if (!lengths.empty()) call.set_lengths(lengths);
-    if (spoilt) call[spoilt->input].reals.at(spoilt->at) = spoilt->value;
-    for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element);
-    return call;
-}
 
 std::string kernel_of(const kernel_table& table, const workload& call) {
     return detail::explain(table, call.arguments(), on_device).kernel;
 }
 
-/// Half of the last place of an output between 2 and 4, and what the rounding of weights adds to it.
-double tolerance(element_type element) { return element == element_type::bf16 ? 0.01 : 0.00125; }
-
 template <const auto& Graph>
 void check(const shape& of, element_type element, const std::vector<std::int32_t>& lengths = {},
            const std::optional<spoilt_element>& spoilt = {}) {
-    const graph_ir graph = dsl::ir_of<Graph>;
-    const workload call = call_of(graph, of, element, lengths, spoilt);
-    const auto expected = call.expected();
-    CHECK_THAT(kernel_of(detail::table_of<Graph>(), call), ContainsSubstring("_cuda_tensor_"));
-    detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
-    for (const output_declaration& output : graph.outputs) {
-        INFO(of.text() << " " << output.name);
-        CHECK(call.largest_error(expected, output.name) < (output.name == "out" ? tolerance(element) : 3e-5));
-    }
-    CHECK(outputs_untouched(call, true));
+    INFO(of.text());
+    compare(call_of(dsl::ir_of<Graph>, of, element, lengths, spoilt), detail::table_of<Graph>(), element,
+            "_cuda_tensor_");
 }
 
 /// At the edges of tiles, warps and blocks of threads; fewer keys than a tile has; none at all.
@@ -172,7 +125,7 @@ TEST_CASE("scores are capped by what a call says, and by nothing if that is 0") 
     for (const double cap : {0.0, 2.0, 30.0, 1e4}) {
         INFO(cap);
         workload call(dsl::ir_of<tensor::capped>, two_sequences, 7, {{"cap", cap}});
-        for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
+        convert(call, element_type::bf16);
         detail::call(detail::table_of<tensor::capped>(), call.arguments(), on_device);
         CHECK(call.largest_error(call.expected(), "out") < tolerance(element_type::bf16));
     }
@@ -185,7 +138,7 @@ template <const auto& Graph> void check_rising() {
         INFO(slope);
         workload call(graph, two_sequences, 7);
         scale_by(call, "slopes", slope);
-        for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
+        convert(call, element_type::bf16);
         const auto expected = call.expected();
         detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
         CHECK(call.largest_error(expected, "out") < tolerance(element_type::bf16));

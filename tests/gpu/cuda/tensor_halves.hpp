@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Prefill by tensor cores in f16, at depths of its own. No pair is masked, so that no promise of finite inputs is
-/// needed.
+/// Prefill and decode by tensor cores in f16, at depths of its own. No pair is masked, so that no promise of finite
+/// inputs is needed.
 namespace tensor_halves {
 
 using namespace attune::dsl;

@@ -14,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 14;
+inline constexpr int kernel_table_version = 15;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -62,8 +62,9 @@ struct kernel {
     int visible_keys{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
     /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each split
-    /// of the keys.
+    /// of the keys, where rows are a multiple of `split_rows`.
     std::size_t row_bytes{}, split_bytes{};
+    int split_rows{1};
     /// For matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
