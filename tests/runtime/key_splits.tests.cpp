@@ -49,7 +49,7 @@ public:
         const node_id query = graph_.q(), key = graph_.k();
         graph_.output("lse", graph_.add(operation::log_sum_exp, kind::row, {graph_.scores(query, key)}));
         kernels_ = kernels_of(graph_);
-        kernels_[0].call = run_tasks, kernels_[0].key_splits = 16, kernels_[0].split_bytes = 100;
+        kernels_[0].call = run_tasks, kernels_[0].key_splits = 16, kernels_[0].splits.of_row = 100;
         given_ = {view("q", attune::tensor(q_.data(), {batches_, 4, queries, 8})),
                   view("k", attune::tensor(k_.data(), {batches_, 2, slots, 8})),
                   view("lse", attune::tensor(lse_.data(), {batches_, 4, queries}))};

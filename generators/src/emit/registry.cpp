@@ -21,8 +21,8 @@ std::string kernel_row(const listed_kernel& made) {
     const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
-                 key_splits, visible_keys, row_bytes, split_bytes, split_rows, product_positions, product_channels,
-                 depths_of_pair, sums, cpus, row_alignment, capability] = row;
+                 key_splits, visible_keys, row_bytes, splits, product_positions, product_channels, depths_of_pair, sums,
+                 cpus, row_alignment, capability] = row;
     std::string text =
         fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->called());
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
@@ -44,8 +44,8 @@ std::string kernel_row(const listed_kernel& made) {
     say("shapes", fmt::format("attune::shape_class::{}", name_of(shapes)));
     say("from_queries", from_queries), say("to_queries", to_queries), say("key_splits", key_splits);
     if (visible_keys != 0) say("visible_keys", visible_keys);
-    say("row_bytes", row_bytes), say("split_bytes", split_bytes);
-    if (split_rows != 1) say("split_rows", split_rows);
+    say("row_bytes", row_bytes);
+    say("splits", fmt::format("{{.of_row = {}, .rows = {}}}", splits.of_row, splits.rows));
     say("product_positions", product_positions), say("product_channels", product_channels);
     say("depths_of_pair", depths_of_pair);
     if (sums.parts != 0) say("sums", sums_of(sums));

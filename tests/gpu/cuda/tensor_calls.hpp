@@ -1,6 +1,6 @@
 #pragma once
-#include "tensor.hpp"
 #include "../../support/workload_values.hpp"
+#include "tensor.hpp"
 #include "tensor_halves.hpp"
 
 #include <attune/reference.hpp>

@@ -114,8 +114,8 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
     if (result.key_splits) {
         result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
-        const std::int64_t rows = (bound.stacked_rows() + k.split_rows - 1) / k.split_rows * k.split_rows;
-        result.split_bytes = k.split_bytes * static_cast<std::size_t>(rows * bound.stacks() * result.key_splits);
+        const std::int64_t rows = (bound.stacked_rows() + k.splits.rows - 1) / k.splits.rows * k.splits.rows;
+        result.split_bytes = k.splits.of_row * static_cast<std::size_t>(rows * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
     result.sum_bytes = bound.sum_bytes();

@@ -61,10 +61,13 @@ struct kernel {
     /// The most keys that a query sees, where the formula bounds them by a constant, as windows do; 0 elsewhere.
     int visible_keys{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
-    /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each split
-    /// of the keys, where rows are a multiple of `split_rows`.
-    std::size_t row_bytes{}, split_bytes{};
-    int split_rows{1};
+    /// thread allocates for each row in addition to `scratch_bytes`, and what is kept for each split of the keys: the
+    /// bytes of a row, and the number at a multiple of which rows end.
+    std::size_t row_bytes{};
+    struct split_memory {
+        std::size_t of_row{};
+        int rows{1};
+    } splits{};
     /// For matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
