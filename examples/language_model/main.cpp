@@ -8,8 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <omp.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 
 namespace {
@@ -22,6 +24,14 @@ struct options {
     std::int64_t slots = 0;
     bool json = false, ignore_end = false;
 };
+
+/// Loops of attune on the threads of oneDNN, which spin while they wait.
+void use_threads_of_products() {
+    attune::set_parallel_for([](int count, int threads, const std::function<void(int)>& task) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (int i = 0; i < count; ++i) task(i);
+    });
+}
 
 void write(const std::string& path, std::span<const float> numbers) {
     std::ofstream file(path, std::ios::binary);
@@ -139,7 +149,7 @@ int main(int argc, char** argv) {
     app.add_flag("--json", how.json, "tokens and seconds, as JSON");
     CLI11_PARSE(app, argc, argv);
     try {
-        share_threads();
+        use_threads_of_products();
         run(how);
     } catch (const std::exception& e) {
         fmt::print(stderr, "language_model: {}\n", e.what());

@@ -1,9 +1,7 @@
 #include "products.hpp"
 
-#include <attune/runtime/threads.hpp>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <functional>
 #include <map>
 #include <stdexcept>
 
@@ -78,13 +76,6 @@ void matrix::operator()(std::span<const float> from, std::span<float> to) const 
     found->second.execute(stream(),
                           {{DNNL_ARG_SRC, rounded}, {DNNL_ARG_WEIGHTS, packed_->weights}, {DNNL_ARG_DST, result}});
     stream().wait();
-}
-
-void share_threads() {
-    attune::set_parallel_for([](int count, int threads, const std::function<void(int)>& task) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-        for (int i = 0; i < count; ++i) task(i);
-    });
 }
 
 }  // namespace language_model

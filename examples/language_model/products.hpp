@@ -28,7 +28,4 @@ private:
     std::int64_t in_{}, out_{};
 };
 
-/// Loops of attune on the threads of oneDNN, which spin while they wait.
-void share_threads();
-
 }  // namespace language_model
