@@ -33,6 +33,7 @@ ALLOWED = {
     "python.vllm": "vLLM and PyTorch are gigabytes; ./tests/run full:vllm installs them, ATTUNE_VLLM_PYTHON names a Python that has them",
     "ggml.backend_ops": "llama.cpp takes long to build; ./tests/run full:ggml does",
     "ggml.masks": "as ggml.backend_ops",
+    "ggml.short": "as ggml.backend_ops",
     "ggml.models": "as ggml.backend_ops",
     "language_model.smollm2": "93 MB; ./tests/run full:language_model fetches them",
     "language_model.gemma3": "240 MB; as language_model.smollm2",
