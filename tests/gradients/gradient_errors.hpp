@@ -1,0 +1,21 @@
+#pragma once
+#include "gradient_call.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace attune::testing {
+
+/// The largest error of a gradient by kernels, by its largest number, at a shape.
+template <const auto& Forward, const auto& Gradient>
+double error_of(const support::shape& s, std::vector<std::int32_t> lengths = {},
+                element_type element = element_type::f32) {
+    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 7, std::move(lengths), element);
+    call.run(detail::table_of<Gradient>(), 2);
+    return call.error();
+}
+
+inline constexpr double allowed = 1e-5;  ///< of f32
+
+}  // namespace attune::testing
