@@ -13,7 +13,13 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace attune;
 using support::workload;
@@ -25,6 +31,10 @@ template <class Condition> constexpr auto under(Condition visible) { return soft
 inline constexpr auto whole = softmax(scores) * v;
 inline constexpr auto last_keys = under(bottom_right(window(127, 0)));
 inline constexpr auto both_sides = under(window(3, 4));
+inline constexpr auto left = scalar<"left", i32>;
+inline constexpr auto right = scalar<"right", i32>;
+inline constexpr auto of_the_call = under(bottom_right(window(left, right)));
+inline constexpr auto first_of_the_call = under(bottom_right(window(left, 0)) || kv_idx < scalar<"sinks", i32>);
 inline constexpr auto every_third = under(causal && window(4095, 0) && kv_idx % 3 == 0);
 inline constexpr auto causal_alone = under(causal);
 inline constexpr auto first_and_last = under(bottom_right(window(127, 0)) || kv_idx < 4);
@@ -59,7 +69,7 @@ struct compiled {
 std::optional<std::int64_t> visible(const graph_ir& graph) {
     const auto facts = generators::facts_of(graph);
     const auto seen = generators::visible_keys(*facts);
-    return seen ? std::optional(seen->most) : std::nullopt;
+    return seen && seen->constant() ? std::optional(seen->most.constant) : std::nullopt;
 }
 }  // namespace
 
@@ -88,6 +98,25 @@ TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
     CHECK(splits(window, 4096) == 1);
     CHECK(splits(window, 100) == 1);
     CHECK(splits(sinks, 4096) == 1);
+}
+
+TEST_CASE("a window whose width the call passes is shared out as one of a constant", "[splits]") {
+    const compiled window(ir_of<of_the_call>), sinks(ir_of<first_of_the_call>);
+    const auto splits = [](const compiled& kernel, std::map<std::string, double> numbers) {
+        workload call(kernel.of.graph,
+                      {.heads = 8, .key_heads = 4, .queries = 1, .keys = 4096, .depth = 64, .value_depth = 32}, 8,
+                      std::move(numbers));
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 5e-5);
+        return attune::detail::explain(kernel.table(), call.arguments(), {}).key_splits;
+    };
+    CHECK(splits(window, {{"left", 127}, {"right", 0}}) == 1);
+    CHECK(splits(window, {{"left", 1023}, {"right", 0}}) == 2);
+    CHECK(splits(window, {{"left", -1}, {"right", 0}}) == 8);  // without a limit
+    CHECK(splits(window, {{"left", std::numeric_limits<int>::max()}, {"right", -1}}) == 8);
+    CHECK(splits(window, {{"left", 0}, {"right", 0}}) == 1);
+    CHECK(splits(sinks, {{"left", 127}, {"sinks", 4}}) == 1);
+    CHECK(splits(sinks, {{"left", 127}, {"sinks", 4000}}) == 8);
 }
 
 TEST_CASE("short sequences in many slots are neither cut nor given to other threads", "[splits]") {

@@ -119,9 +119,9 @@ TEST_CASE("deterministic decode has as many splits as its kernel makes, whatever
 
 TEST_CASE("keys that a formula hides are neither shared out nor work for threads", "[splits]") {
     decode_call of(16384, {16000});
-    of.kernel().visible_keys = 68;
+    of.kernel().visible_keys = {.constant = 68};
     CHECK(of.run() == told{1, 16000, 1});
-    of.kernel().visible_keys = 8192;
+    of.kernel().visible_keys = {.constant = 8192};
     CHECK(of.run() == told{16, 16000, 2});
 }
 

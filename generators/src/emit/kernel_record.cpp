@@ -32,10 +32,19 @@ int key_splits(const kernel_plan& planned, const std::optional<seen_keys>& keys)
     const auto* decode = std::get_if<decode_plan>(&planned.body);
     if (!decode) return 0;
     const block_grid& grid = decode->grid;
-    if (!keys || planned.on_gpu) return decode->splits;
-    const std::int64_t blocks = (keys->most + grid.queries - 1 + grid.keys - 1) / grid.keys,
+    if (!keys || !keys->constant() || planned.on_gpu) return decode->splits;
+    const std::int64_t blocks = (keys->most.constant + grid.queries - 1 + grid.keys - 1) / grid.keys,
                        splits = std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, decode->splits);
     return keys->in_one_stretch || splits == 1 ? static_cast<int>(splits) : decode->splits;
+}
+
+attune::kernel::key_bound recorded(const seen_keys& keys) {
+    attune::kernel::key_bound bound;
+    bound.constant = static_cast<int>(std::clamp<std::int64_t>(keys.most.constant, -most_visible, most_visible));
+    std::size_t at = 0;
+    for (const auto& [node, factor] : keys.most.terms)
+        bound.numbers[at++] = {.node = node, .factor = static_cast<int>(factor)};
+    return bound;
 }
 
 }  // namespace
@@ -71,7 +80,7 @@ attune::kernel kernel_record(const listed_kernel& made) {
             .from_queries = made.from_queries,
             .to_queries = made.to_queries,
             .key_splits = key_splits(planned, seen),
-            .visible_keys = seen ? static_cast<int>(std::min<std::int64_t>(seen->most, most_visible)) : 0,
+            .visible_keys = seen ? recorded(*seen) : attune::kernel::key_bound{},
             .row_bytes = bytes.of_row,
             .splits = {.of_row = bytes.of_split_row,
                        .rows = by_tensor_cores ? by_tensor_cores->of_split().query_block() : 1},

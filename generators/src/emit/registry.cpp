@@ -17,6 +17,14 @@ std::string sums_of(const attune::kernel::sum_memory& sums) {
                        of_query, of_key, of_key_head, parts, blocks_of_part);
 }
 
+std::string key_bound_of(const attune::kernel::key_bound& seen) {
+    const auto& [constant, numbers] = seen;
+    std::string text;
+    for (const auto& [node, factor] : numbers)
+        if (factor != 0) text += fmt::format("{}{{{}, {}}}", text.empty() ? "" : ", ", node, factor);
+    return fmt::format("{{.constant = {}, .numbers = {{{{{}}}}}}}", constant, text);
+}
+
 std::string kernel_row(const listed_kernel& made) {
     const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
@@ -43,7 +51,7 @@ std::string kernel_row(const listed_kernel& made) {
     say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
     say("shapes", fmt::format("attune::shape_class::{}", name_of(shapes)));
     say("from_queries", from_queries), say("to_queries", to_queries), say("key_splits", key_splits);
-    if (visible_keys != 0) say("visible_keys", visible_keys);
+    if (visible_keys.bounded()) say("visible_keys", key_bound_of(visible_keys));
     say("row_bytes", row_bytes);
     say("splits", fmt::format("{{.of_row = {}, .rows = {}}}", splits.of_row, splits.rows));
     say("product_positions", product_positions), say("product_channels", product_channels);

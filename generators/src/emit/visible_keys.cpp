@@ -1,8 +1,9 @@
 #include "emit/visible_keys.hpp"
 
-#include "analysis/mask_formula.hpp"
+#include <attune/runtime/detail/kernel_table.hpp>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace attune::generators::inline emit {
@@ -24,12 +25,40 @@ bool moves_with_query(const formula& f, const graph_ir& graph, const std::vector
     return of_query == -of_key && (of_key == 1 || of_key == -1);
 }
 
-/// kv_idx <= a constant: the keys from the first one on.
+/// A scalar, or a choice between scalars and constants by their order: the runtime computes it without a check.
+bool is_chosen_of_scalars(const graph_ir& graph, int node) {
+    const instruction& n = graph.nodes[node];
+    if (n.op == operation::scalar || n.op == operation::constant) return n.kind == kind::integer;
+    const family of = family_of(n.op);
+    return (n.op == operation::where || of == family::comparison || of == family::logic) &&
+           std::all_of(n.arguments.begin(), n.arguments.begin() + n.argument_count,
+                       [&](node_id each) { return is_chosen_of_scalars(graph, each); });
+}
+
+/// A number of keys that the runtime can compute; below 0 there is none.
+std::optional<seen_keys> counted(linear keys, const graph_ir& graph) {
+    if (keys.terms.size() > attune::kernel::key_bound{}.numbers.size()) return {};
+    for (const auto& [number, factor] : keys.terms)
+        if (!is_chosen_of_scalars(graph, number)) return {};
+    if (keys.terms.empty()) keys.constant = std::max<std::int64_t>(keys.constant, 0);
+    return seen_keys{std::move(keys), true};
+}
+
+/// kv_idx <= a number of the call: the keys from the first one on.
 std::optional<seen_keys> first_keys(const formula& f, const graph_ir& graph) {
-    if (f.what != formula::is::positive || !f.exact.empty() || f.sum.terms.size() != 1) return {};
-    const auto [number, factor] = *f.sum.terms.begin();
-    if (graph.nodes[number].op != operation::kv_idx || factor != -1) return {};
-    return seen_keys{std::max<std::int64_t>(f.sum.constant, 0), true};
+    if (f.what != formula::is::positive || !f.exact.empty()) return {};
+    linear rest = f.sum;
+    const auto key = std::ranges::find_if(
+        rest.terms, [&](const auto& term) { return graph.nodes[term.first].op == operation::kv_idx; });
+    if (key == rest.terms.end() || key->second != -1) return {};
+    rest.terms.erase(key);
+    return counted(std::move(rest), graph);
+}
+
+/// The bound that is better for any call, else the constant one.
+bool is_tighter(const seen_keys& a, const seen_keys& b) {
+    if (a.most.terms == b.most.terms) return a.most.constant < b.most.constant;
+    return a.constant() && !b.constant();
 }
 
 std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir& graph,
@@ -38,11 +67,11 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
 /// At most what each alternative leaves of the rest, all together.
 std::optional<seen_keys> keys_of_alternatives(const formula& any, const formula& rest, const graph_ir& graph,
                                               const std::vector<dependence>& depends) {
-    seen_keys all{0, any.parts.size() == 1};
+    seen_keys all{{}, any.parts.size() == 1};
     for (const formula& each : any.parts) {
         const auto some = visible_keys_of(each && rest, graph, depends);
         if (!some) return {};
-        all.most += some->most, all.in_one_stretch = all.in_one_stretch && some->in_one_stretch;
+        all.most = all.most + some->most, all.in_one_stretch = all.in_one_stretch && some->in_one_stretch;
     }
     return all;
 }
@@ -52,7 +81,7 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
     if (visible.what == formula::is::positive) return first_keys(visible, graph);
     std::optional<seen_keys> fewest;
     const auto bound = [&fewest](const std::optional<seen_keys>& by) {
-        if (by && (!fewest || by->most < fewest->most)) fewest = by;
+        if (by && (!fewest || is_tighter(*by, *fewest))) fewest = by;
     };
     if (visible.what == formula::is::any) return keys_of_alternatives(visible, always_true(), graph, depends);
     if (visible.what != formula::is::all) return {};
@@ -74,9 +103,7 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
         for (const formula& last : visible.parts) {
             if (!moves_with_query(first, graph, depends) || !moves_with_query(last, graph, depends)) continue;
             // kv_idx - x + a >= 1 and x - kv_idx + b >= 1 hold of a + b - 1 keys.
-            const linear both = first.sum + last.sum;
-            if (!both.terms.empty()) continue;
-            bound(seen_keys{std::max<std::int64_t>(both.constant - 1, 0), true});
+            bound(counted(first.sum + last.sum + -1, graph));
         }
     return fewest;
 }
@@ -85,12 +112,14 @@ std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir&
 
 std::optional<seen_keys> visible_keys(const graph_facts& of) {
     formula_reader reader(of.graph, of.depends, of.wraps, of.makes_infinity);
-    seen_keys most{0, true};
+    std::optional<seen_keys> most;
     for (const plan* each : of.core.cores()) {
         if (!each->has_core()) return {};
         const auto keys = visible_keys_of(reader.visible(each->scores), of.graph, of.depends);
-        if (!keys) return {};
-        most = {std::max(most.most, keys->most), most.in_one_stretch && keys->in_one_stretch};
+        if (!keys || (most && most->most.terms != keys->most.terms)) return {};
+        if (!most) most = keys;
+        most->most.constant = std::max(most->most.constant, keys->most.constant);
+        most->in_one_stretch = most->in_one_stretch && keys->in_one_stretch;
     }
     return most;
 }

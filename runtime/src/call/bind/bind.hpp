@@ -100,6 +100,7 @@ private:
         std::int64_t longest{}, most_seen{}, all_seen{};  ///< the longest of all lengths; of them what masks may leave
     };
     seen_keys keys_in_use(const matched_arguments& given) const;
+    std::int64_t keys_of_query(const matched_arguments& given) const;
     std::int32_t splits_of(std::int64_t keys) const;
     void count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
     static constexpr std::int64_t endless_work = std::int64_t{1} << 48;

@@ -44,12 +44,22 @@ bool bound_call::is_token_major() const {
     return false;
 }
 
+/// The most keys that one query sees, whatever is in use.
+std::int64_t bound_call::keys_of_query(const matched_arguments& given) const {
+    const kernel::key_bound& seen = chosen().visible_keys;
+    if (!seen.bounded()) return shape_[axis_kind::key];
+    std::int64_t keys = seen.constant;
+    for (const auto& [node, factor] : seen.numbers)
+        if (factor != 0) keys += factor * number_of_call(shape_, table_.graph, given, node_at(node));
+    return std::clamp<std::int64_t>(keys, 0, shape_[axis_kind::key]);
+}
+
 /// The keys in use that some query can see, of the batch element that has the most, and of all of them. Where the host
 /// cannot read kv_lengths they may be all that there is room for.
 bound_call::seen_keys bound_call::keys_in_use(const matched_arguments& given) const {
     const std::int64_t batches = shape_[axis_kind::batch], slots = shape_[axis_kind::key];
     const std::int64_t queries = std::min<std::int64_t>(shape_[axis_kind::query], chosen().query_block),
-                       visible = chosen().visible_keys ? chosen().visible_keys + queries - 1 : slots;
+                       visible = keys_of_query(given) + queries - 1;
     const tensor* const lengths = given.kv_lengths ? &given.kv_lengths->view : nullptr;
     if (!lengths || lengths->where() != memory::host)
         return {slots, std::min(slots, visible), batches * std::min(slots, visible)};

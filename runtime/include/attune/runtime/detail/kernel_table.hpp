@@ -3,6 +3,7 @@
 #include <attune/ir/shape_class.hpp>
 #include <attune/runtime/threads.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -58,8 +59,16 @@ struct kernel {
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
     /// The most splits into which one call cuts the keys of a (batch, key head); 0 if the kernel does not split them.
     int key_splits{};
-    /// The most keys that a query sees, where the formula bounds them by a constant, as windows do; 0 elsewhere.
-    int visible_keys{};
+    /// The most keys that a query sees, where the formula bounds them, as windows and sinks do: a number, and integers
+    /// of the call times `factor`, by node. 0 elsewhere.
+    struct key_bound {
+        struct number_of_call {
+            int node{}, factor{};
+        };
+        int constant{};
+        std::array<number_of_call, 4> numbers{};
+        constexpr bool bounded() const { return constant != 0 || numbers[0].factor != 0; }
+    } visible_keys{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
     /// thread allocates for each row in addition to `scratch_bytes`, and what is kept for each split of the keys: the
     /// bytes of a row, and the number at a multiple of which rows end.
