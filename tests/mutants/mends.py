@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""mends.py --source FOLDER --build FOLDER [--ninja PROGRAM] [--ctest PROGRAM] [--only NAME]
+"""mends.py --source FOLDER --build FOLDER [--ninja PROGRAM] [--ctest PROGRAM] [--only NAME], or mends.py --source FOLDER --texts
 
 What the tests of mended faults are worth: kinds of wrong results and silent calls that attune had, each put back in turn (put_back.py), have to fail the test that is
-named beside it, which passes without. Prints a row for each, with what the test said first. What needs a package that this build lacks is left out, and says so."""
+named beside it, which passes without. Prints a row for each, with what the test said first. What needs a package that this build lacks is left out, and says so.
+--texts needs no build: what mends each fault has to stand once in its file, and the test cases that are asked have to be there."""
 import argparse
 import collections
 import json
@@ -16,12 +17,15 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../fuzz/formulas")]
 from find_faults import FAULTS  # noqa: E402
-from put_back import Build, Fault  # noqa: E402
+from put_back import Build, Fault, read  # noqa: E402
 
 # The kind as it was reported; what mends it, as in put_back.py; the entry of ctest, what it is asked for beside, and sources of the test that read a changed header.
 Mend = collections.namedtuple("Mend", "name kind changes test arguments also", defaults=((),))
 ALIASES, CATALOGUE = "dsl/include/attune/dsl/aliases.hpp", "tests/reference/catalogue.tests.cpp"
 INDICES, VALUES = "runtime/src/call/indices/indices.cpp", "runtime/src/call/indices/index_values.cpp"
+# Of what the fuzzer of formulas has to find, the test that asks for it by name.
+ASKED = {"infinity": ("infinities", ["[infinities][types]"]), "nan": ("infinities", ["[infinities][conditions]"]), "limit": ("infinities", ["[infinities][integers]"]),
+         "empty": ("runtime", ["strides of a tensor without elements*"])}
 MENDS = [
     Mend("index_overflow", "an index leaves 32 bits at a call's lengths and is read elsewhere",
          [(INDICES, "if (may_overflow()) check_overflows();", "if (false && may_overflow()) check_overflows();")],
@@ -41,11 +45,11 @@ MENDS = [
          "reject.functions", ["--only", "softcap_of_a_mask"]),
     Mend("lowest_scores", "scores below the lowest number tie with masked pairs",
          [("generators/src/stages/score_tile.cpp", "real = may_leave_f32(f_, f_.core.scores) ?", "real = false && may_leave_f32(f_, f_.core.scores) ?")],
-         "infinities", ["[scores]"]),
+         "infinities", ["[infinities][scores]"]),
     Mend("made_infinity", "-infinity that a formula makes does not mask",
          [("generators/src/analysis/infinities.cpp", "all[n] = counts[n] && may_make_infinity(graph, least, graph.nodes[n]);",
            "all[n] = false && counts[n] && may_make_infinity(graph, least, graph.nodes[n]);")],
-         "infinities", ["[scores]"]),
+         "infinities", ["[infinities][scores]"]),
     Mend("even_neighbourhood", "an even kernel of natten sees a row and a column too many",
          [("dsl/include/attune/catalogue/natten.hpp", "const auto after = window / 2 + (window % 2 - 1);", "const auto after = window / 2;")],
          "reference", ["a query sees as many neighbours*"], [CATALOGUE]),
@@ -65,6 +69,7 @@ MENDS = [
     Mend("skipped_store", "a kernel stores where the condition does not hold",
          [("generators/src/stages/stored_tensor.cpp", "if (written.has_condition()) rows.where(of(written.condition).value);", "")],
          "stores", ["stores to random places of random layouts"]),
+    *(Mend(name, kind, changes, *ASKED[name]) for name, kind, changes in FAULTS),
     *(Mend(f"gradient_{name}", kind, changes, "infinities", ["[gradients]"]) for name, kind, changes in FAULTS if name != "empty"),
 ]
 
@@ -88,6 +93,29 @@ def run(command, environment):
     return done.returncode, done.stdout
 
 
+def check_texts(source):
+    """Ends where a fault could not be put back, or where the test case that is asked is not there."""
+    wrong, cases = [], []
+    for folder, _, names in os.walk(os.path.join(source, "tests")):
+        for name in names:
+            if os.path.basename(folder) == "reject" and name.endswith(".cpp"):
+                cases += [(case, "") for case in re.findall(r"^// --- (\w+)$", read(os.path.join(folder, name)), re.M)]
+            elif name.endswith(".tests.cpp"):
+                cases += re.findall(r'TEST_CASE\(\s*"([^"]*)"(?:\s*"[^"]*")*(?:,\s*"([^"]*)")?\)', read(os.path.join(folder, name)))
+    for mend in MENDS:
+        for name, mended, _ in mend.changes:
+            if (count := read(os.path.join(source, name)).count(mended)) != 1:
+                wrong.append(f"{mend.name}: expected {mended!r} once in {name}, got it {count} times")
+        for asked in mend.arguments[-1:]:
+            tags = re.findall(r"\[[^]]*\]", asked)
+            found = [1 for called, tagged in cases if (all(tag in tagged for tag in tags) if tags else called.startswith(asked.rstrip("*")))]
+            if not found:
+                wrong.append(f"{mend.name}: expected a test case {asked} in tests, got none")
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"{len(MENDS)} faults can be put back")
+
+
 def first_failure(said):
     """The first line of a test's output that says what is wrong."""
     lines = [line.strip() for line in said.splitlines()]
@@ -98,11 +126,16 @@ def first_failure(said):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", required=True)
-    parser.add_argument("--build", required=True)
+    parser.add_argument("--build", default="")
+    parser.add_argument("--texts", action="store_true")
     parser.add_argument("--ninja", default="ninja")
     parser.add_argument("--ctest", default="ctest")
     parser.add_argument("--only", default="", help="one of " + ", ".join(each.name for each in MENDS))
     how = parser.parse_args()
+    if how.texts:
+        return check_texts(how.source)
+    if not how.build:
+        parser.error("expected --build with a build folder, got none; try --texts, which needs none")
     build, tests, missed = Build(how.source, how.build, how.ninja), tests_of(how.ctest, how.build), []
     for mend in MENDS:
         if how.only not in ("", mend.name):
