@@ -3,6 +3,7 @@
 #include "by_hand.hpp"
 #include "fake_variant.hpp"
 #include "index_call.hpp"
+#include "packed_call.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -111,6 +112,19 @@ TEST_CASE("a call with rows that the kernel keeps takes nothing from the system 
     const allocations::counted count;
     attune::detail::call(call.table(), call.all, {});
     CHECK(allocations::taken == 0);
+}
+
+TEST_CASE("a call with cu_seqlens_q takes nothing from the system either, with these lengths or with others") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    const packed_queries::packed one({0, 1, 2, 2, 7, 8}), other({0, 2, 3, 3, 5, 8});
+    const auto both = [&] {
+        for (const auto* each : {&one, &other}) attune::detail::call(fake::kernels(), each->all, {.threads = 1});
+    };
+    both();
+    const allocations::counted count;
+    for (int i = 0; i < 20; ++i) both();
+    CHECK(allocations::taken == 0);
+    CHECK(allocations::given_back == 0);
 }
 
 TEST_CASE("wherever memory ends, a call is an error that leaves nothing behind") {
