@@ -112,6 +112,31 @@ TEST_CASE("so it does on a canvas that is numbered by tiles or along a curve") {
     }
 }
 
+namespace {
+
+constexpr auto number_of_pair = dsl::q_idx * dsl::key_length + dsl::kv_idx;
+constexpr auto flat_bytes = dsl::input<"bytes", dsl::u8>(dsl::axis<"byte">);
+constexpr auto by_flat_bit = under(dsl::bit(flat_bytes(number_of_pair / 8), number_of_pair % 8));
+
+}  // namespace
+
+TEST_CASE("bits that lie flat over all pairs are read as FlashInfer packs its custom_mask") {
+    // Rows of seven bits begin inside of bytes, whose lowest bit comes first, as by packbits(bitorder="little").
+    constexpr int queries = 5, keys = 7;
+    std::vector<std::uint8_t> bytes((queries * keys + 7) / 8), expected(queries * keys);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        expected[i] = i * 5 % 11 < 4;
+        bytes[i / 8] = static_cast<std::uint8_t>(bytes[i / 8] | (expected[i] << (i % 8)));
+    }
+    const std::vector<float> ones(keys, 1.0f);
+    const tensor rows(ones.data(), {1, 1, keys, 1});
+    const std::vector<reference::argument> given{{"q", tensor(ones.data(), {1, 1, queries, 1})},
+                                                 {"k", rows},
+                                                 {"v", rows},
+                                                 {"bytes", tensor(bytes.data(), {std::ssize(bytes)})}};
+    CHECK(reference::evaluate(dsl::ir_of<by_flat_bit>, given, {.keep_visible = true}).visible == expected);
+}
+
 TEST_CASE("a side of a window below 0 has no limit, as in FlashAttention; no last keys are none") {
     constexpr int length = 9;
     const auto agree = [&](const graph_ir& graph, int w, const std::function<bool(int, int)>& expected) {
