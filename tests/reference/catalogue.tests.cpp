@@ -137,6 +137,33 @@ TEST_CASE("bits that lie flat over all pairs are read as FlashInfer packs its cu
     CHECK(reference::evaluate(dsl::ir_of<by_flat_bit>, given, {.keep_visible = true}).visible == expected);
 }
 
+namespace {
+
+constexpr auto cell_pos = dsl::input<"cell_pos", dsl::i32>(dsl::key)(dsl::kv_idx);
+constexpr auto cell_seqs = dsl::input<"cell_seqs", dsl::i32>(dsl::key)(dsl::kv_idx);
+constexpr auto pos = dsl::input<"pos", dsl::i32>(dsl::query)(dsl::q_idx);
+constexpr auto seq = dsl::input<"seq", dsl::i32>(dsl::query)(dsl::q_idx);
+constexpr auto over_cells = under(cell_pos >= 0 && cell_pos <= pos && dsl::bit(cell_seqs, seq));
+
+}  // namespace
+
+TEST_CASE("a query sees the cells of its sequence up to its position, as in llama.cpp's cache") {
+    // Of the first cell both sequences are; the third is empty.
+    const std::int32_t positions[] = {0, 1, -1, 0, 2, 1}, sequences[] = {3, 1, 3, 2, 1, 2};
+    const std::int32_t of_queries[] = {1, 2, 1}, whose[] = {0, 0, 1};
+    const float ones[] = {1, 1, 1, 1, 1, 1};
+    const tensor queries(ones, {1, 1, 3, 1}), keys(ones, {1, 1, 6, 1});
+    const std::vector<reference::argument> given{{"q", queries},
+                                                 {"k", keys},
+                                                 {"v", keys},
+                                                 {"cell_pos", tensor(positions, {6})},
+                                                 {"cell_seqs", tensor(sequences, {6})},
+                                                 {"pos", tensor(of_queries, {3})},
+                                                 {"seq", tensor(whose, {3})}};
+    CHECK(reference::evaluate(dsl::ir_of<over_cells>, given, {.keep_visible = true}).visible ==
+          std::vector<std::uint8_t>{1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1});
+}
+
 TEST_CASE("a side of a window below 0 has no limit, as in FlashAttention; no last keys are none") {
     constexpr int length = 9;
     const auto agree = [&](const graph_ir& graph, int w, const std::function<bool(int, int)>& expected) {
