@@ -124,6 +124,30 @@ TEST_CASE("-infinity in f16 masks on a device, a NaN decides its own pairs, and 
         }
 }
 
+namespace {
+
+template <const auto& Graph> void check_lowest(float number, float special) {
+    const graph_ir graph = dsl::ir_of<Graph>;
+    for (const shape& of : {testing::long_call, testing::few_queries}) {
+        workload call(graph, of, 11, {{"x", static_cast<double>(number)}});
+        testing::fill_tables(call, graph, special);
+        const auto expected = call.expected();
+        detail::call(detail::table_of<Graph>(), call.arguments(), {.target = "opencl"});
+        INFO(graph.text << ", " << of.text() << ", " << number << ", " << special);
+        for (const char* const output : {"out", "lse"}) CHECK(call.largest_error(expected, output) < 1e-4);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("-infinity that a formula makes masks on a device, and the lowest numbers are scores") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    for (const float number : {-testing::infinity, testing::lowest, -1.0f})
+        check_lowest<extreme_formulas::made_of_number>(number, 2);
+    for (const float special : {-testing::infinity, testing::lowest})
+        check_lowest<extreme_formulas::two_biases>(2, special);
+}
+
 TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     workload call(dsl::ir_of<under_test::causal_mask>, {.queries = 130, .keys = 130}, 3);
