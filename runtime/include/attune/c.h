@@ -139,9 +139,9 @@ typedef struct attune_call attune_call;
 attune_status attune_prepare(const attune_variant* variant, const attune_argument* arguments, size_t count,
                              const attune_options* options, attune_call** call) ATTUNE_NOEXCEPT;
 /// Makes the call, this time with other tensors and numbers in place of some, by name: none, the keys and values of
-/// another layer, a longer sequence. A tensor has the shape, strides, type and memory of the one that it stands for; of
-/// a call with cu_seqlens_q it has any that attune_run takes; another is ATTUNE_REFUSED, and nothing is written.
-/// Several threads may each pass their own.
+/// another layer, a longer sequence. A tensor must have the shape, strides, type and memory of the one that it
+/// replaces; in a call with cu_seqlens_q it may have any that attune_run takes. Another tensor is ATTUNE_REFUSED, and
+/// nothing is written. Several threads may each pass their own.
 attune_status attune_run_prepared(const attune_call* call, const attune_argument* others, size_t count) ATTUNE_NOEXCEPT;
 /// No thread may be in the call. Null is none.
 void attune_free_call(attune_call* call) ATTUNE_NOEXCEPT;
@@ -188,7 +188,7 @@ attune_status attune_make_team(int32_t workers, attune_barrier barrier, void* st
 /// To be called by every worker, with its number from 0. Worker 0 runs calls(state): the calls that it makes of this
 /// library's variants use all workers, unless their options say otherwise. The others run the tasks of these calls, and
 /// return when it has returned; they may pass null. Worker 0 gets what `calls` returns, or ATTUNE_REFUSED if it is
-/// null. A number that is none of a worker is ATTUNE_REFUSED, and that thread meets no barrier.
+/// null. A number that no worker has is ATTUNE_REFUSED, and that thread meets no barrier.
 attune_status attune_run_team(attune_team* team, int32_t worker, attune_status (*calls)(void* state),
                               void* state) ATTUNE_NOEXCEPT;
 /// No thread may be in the team. Null is none.

@@ -22,9 +22,9 @@ struct cpu_state {
 };
 
 /// This machine's, read once. ATTUNE_MAX_LEVEL, read at the same time, hides the levels above the one that it names. If
-/// it names no level, every call is refused. ATTUNE_CPU_MODEL stands in for the CPU's model: of its measured schedules
-/// are those that were linked for several CPUs; "generic" takes none. Every call is refused where it is written as no
-/// model is.
+/// it names no level, every call is refused. ATTUNE_CPU_MODEL replaces the CPU's model: a library with schedules of
+/// several CPUs takes those of that model; "generic" takes none. A value that is not written as a model refuses every
+/// call.
 const cpu_state& this_cpu();
 
 /// The model of this machine's CPU by its own numbers: "amd-25-1", "intel-6-143", "arm-0x41-8-3407". Files of measured

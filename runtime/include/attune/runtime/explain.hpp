@@ -36,7 +36,7 @@ struct explanation {
     };
     struct condition {
         std::string text;   ///< one operand of a mask's &&: "kv_idx <= q_idx"
-        std::string skips;  ///< how blocks are skipped for it, or why not
+        std::string skips;  ///< how blocks are skipped by it, or why none is
     };
 
     /// Sequences of a call with cu_seqlens_q that one kernel computes.
@@ -76,8 +76,8 @@ struct explanation {
                            ///< depend on neither batch nor key length
 
     /// Calls on some batch elements or heads each, of which the call is made: tensors reach beyond 2^31 - 1 elements.
-    /// If more than one, everything else here, except blocks, inputs and outputs, describes the first, than which none
-    /// has more.
+    /// If more than one, everything else here, except blocks, inputs and outputs, describes the first of them, the
+    /// largest.
     int calls{1};
 
     /// With cu_seqlens_q: everything else here, except inputs and outputs, describes the part with the most queries.

@@ -22,9 +22,9 @@ struct options {
     bool checked = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: the team
                                          ///< that makes the call, else what set_parallel_for was given, else attune's
-    /// The calling thread calls it after each task of the kernel that it does itself, so that what needs this thread
-    /// gets on, such as messages. It lives until the call returns. What it throws ends the call, which throws it;
-    /// outputs are undefined then.
+    /// The calling thread calls it after each task of the kernel that it does itself, for work that needs this thread,
+    /// such as messages. It must live until the call returns. Its exception ends the call, which throws it; outputs are
+    /// then undefined.
     const std::function<void()>* between_tasks = nullptr;
 
     /// For kernels on a GPU (runtime/docs/devices.md).

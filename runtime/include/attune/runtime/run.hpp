@@ -111,8 +111,8 @@ template <const auto& Graph> const kernel_table& table_of() { return kernels_of<
 /// those of one call for each sequence.
 ///
 /// Arguments that are missing, never read or passed twice do not compile. Shapes, strides, element types, pointers,
-/// overlap and lengths are checked before anything is written. What is wrong throws attune::error, and so does a CPU
-/// that runs none of the linked kernels.
+/// overlap and lengths are checked before anything is written. A mistake throws attune::error, and so does a CPU that
+/// runs none of the linked kernels.
 template <const auto& Graph, class... Arguments> void run(const Arguments&... arguments) {
     if constexpr (detail::check<Graph>(detail::named_arguments<Arguments...>{})) {
         const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
@@ -124,17 +124,17 @@ template <const auto& Graph, class... Arguments> void run(const Arguments&... ar
 /// the same call many times, or to ask about exactly the call that is made. The tensors' memory, and what options point
 /// to, must outlive it. The contents of the tensors may change between calls; each call checks lengths, and indices
 /// such as a page table's. The environment is read when the call is prepared, except for the number of threads; a call
-/// that is bound anew (cu_seqlens_q, another number that says a place or a length, parts, a GPU) heeds what is set
-/// later, too. Copies are the same call.
+/// that is bound anew (cu_seqlens_q, another number that decides an index or a length, parts, a GPU) heeds later
+/// settings, too. Copies are the same call.
 class prepared_call {
 public:
     explicit prepared_call(std::shared_ptr<const detail::prepared> what) : what_(std::move(what)) {}
 
     void operator()() const { detail::call(*what_); }  ///< as run
     /// The same call with other tensors or numbers in place of some, by name: `call(k = next_k, v = next_v, w = 3)`. A
-    /// tensor has the shape, strides, type and memory of the one that it stands for; of a call with cu_seqlens_q it has
-    /// any that `run` takes. What cannot be taken throws attune::error before anything is written. Later calls do not
-    /// remember it, so several threads may each pass their own.
+    /// tensor must have the shape, strides, type and memory of the one that it replaces; in a call with cu_seqlens_q it
+    /// may have any that `run` takes. Any other argument throws attune::error before anything is written. Later calls
+    /// take the prepared arguments again, so several threads may each pass their own.
     template <class... Named>
         requires(sizeof...(Named) > 0 && (detail::is_named<Named> && ...))
     void operator()(const Named&... others) const {

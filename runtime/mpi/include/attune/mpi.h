@@ -59,8 +59,8 @@ enum {
     ATTUNE_MPI_OWN = 8  ///< `positions` of the struct below
 };
 
-/// What a plan is for, as attune::mpi::planning (attune/mpi/planning.hpp). Alike on all ranks, but for `positions`. All
-/// zeros but for the variants, heads, key_heads and tokens is a plan of prefill.
+/// The purpose of a plan, as attune::mpi::planning (attune/mpi/planning.hpp). The same on all ranks, except
+/// `positions`. With zeros everywhere but in the variants, heads, key_heads and tokens it is a plan of prefill.
 typedef struct attune_mpi_planning {
     size_t size;                            ///< sizeof(attune_mpi_planning); 0 stands for the struct's first version
     const attune_variant* const* variants;  ///< shards, which get one layout
@@ -90,7 +90,7 @@ attune_status attune_mpi_plan(attune_mpi_context* context, const attune_mpi_plan
 /// live as long as the layout.
 attune_status attune_mpi_positions(const attune_mpi_layout* layout, const int32_t** positions,
                                    size_t* count) ATTUNE_NOEXCEPT;
-/// What a plan is, in words: `capacity` and `length` as of attune_explain.
+/// A plan in words: `capacity` and `length` as of attune_explain.
 attune_status attune_mpi_explain(const attune_mpi_layout* layout, char* text, size_t capacity,
                                  size_t* length) ATTUNE_NOEXCEPT;
 /// Null is nothing. Prepared calls have a copy.
@@ -115,7 +115,7 @@ attune_status attune_mpi_run(attune_mpi_context* context, const attune_mpi_layou
 attune_status attune_mpi_prepare(attune_mpi_context* context, const attune_mpi_layout* layout,
                                  const attune_variant* variant, const attune_argument* arguments, size_t count,
                                  const attune_options* options, attune_mpi_call** call) ATTUNE_NOEXCEPT;
-/// Makes the call with what the tensors hold now. Nothing is agreed on any more: what a rank has to refuse is
+/// Makes the call with what the tensors hold now. The ranks agree on nothing more: a refusal of one rank is
 /// ATTUNE_FAILED on all of them.
 attune_status attune_mpi_run_prepared(attune_mpi_call* call, attune_mpi_traffic* traffic) ATTUNE_NOEXCEPT;
 /// Null is nothing.

@@ -32,9 +32,9 @@ struct choice {
 std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu);
 
 /// The most demanding runnable kernel of these element types and depths; of several, the one that serves this number of
-/// queries, and of those the one whose schedule was measured on this model, or on the nearest of its maker and family
-/// where no kernel of the table was on this one. Throws attune::error, which lists what
-/// there is. The reasons are written only if asked for.
+/// queries, and of those the one whose schedule was measured on this model. If the table has no kernel of this model,
+/// that of the nearest model of its maker and family is taken. Throws attune::error, which lists the kernels that there
+/// are. The reasons are written only if asked for.
 choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);
 
 }  // namespace attune::detail

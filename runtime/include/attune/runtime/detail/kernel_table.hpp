@@ -89,7 +89,7 @@ struct kernel {
         int parts{}, blocks_of_part{};
     } sums{};
     /// The models of CPUs on which its schedule was measured to be faster than the default's, with commas between:
-    /// "amd-25-17,amd-26-2". It runs there, and on models near them of which no kernel of the table is. Null: on any.
+    /// "amd-25-17,amd-26-2". It runs there, and on models near them for which the table has no kernel. Null: on any.
     const char* cpus{};
     /// The bytes at a multiple of which all rows of q, k, v, pages and the outputs proper begin: an address on a
     /// device, and each stride. A call with others takes another kernel of the same target. 0: rows may begin anywhere.
@@ -98,18 +98,18 @@ struct kernel {
     int capability{};
 };
 
-/// What the generators found out about a graph, in words, for `explain`.
+/// The generators' sentences about a graph, for `explain`.
 struct graph_notes {
     struct condition {
         const char* text;  ///< a part of the mask
-        const char* why;   ///< what it does for the blocks of a kernel
+        const char* why;   ///< its effect on the blocks of a kernel
     };
     std::span<const condition> conditions{};
     std::span<const char* const> conventions{};
 };
 
 namespace detail {
-/// Of a call's options, what its threads heed.
+/// The options of a call that its threads heed.
 struct task_options {
     const parallel_for* pool{};                    ///< unless it is null, runs the tasks
     const std::function<void()>* between_tasks{};  ///< unless it is null, called by the calling thread

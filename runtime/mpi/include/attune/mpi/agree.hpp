@@ -20,7 +20,7 @@ public:
     /// This rank cannot make the call, in the words of its own error. All ranks throw them.
     void refuse(std::string_view sentence) { refusal_ = sentence; }
 
-    /// Which call it is of this rank's, where the ranks differ in that.
+    /// The number of this rank's call, if the ranks differ in it.
     void number(std::uint64_t calls) { call_ += " (its call " + std::to_string(calls) + ")"; }
 
     const std::string& call() const { return call_; }
@@ -39,7 +39,7 @@ private:
     std::vector<fact> facts_;
 };
 
-/// What is wrong with the ranks' statements, in the one sentence that all of them throw.
+/// The one sentence that all ranks throw if their statements differ.
 std::optional<std::string> disagreement(std::span<const statement> all);
 
 /// The shortest decimal that is this number and no other: 0.1. For facts, which are compared as text.

@@ -32,7 +32,7 @@ public:
     virtual ~call_over_ranks() = default;
 
     virtual void state(statement& mine) const;  ///< what all ranks must have alike
-    virtual void check_values() const {}        ///< what decides who needs whose keys: it is as it was planned
+    virtual void check_values() const {}        ///< the inputs that decide who needs whose keys are as planned
     /// Refuses lengths and indices in this rank's own tensors that a kernel would refuse.
     void check_own_values() const;
     virtual traffic run() = 0;
@@ -41,11 +41,11 @@ protected:
     using arguments = std::vector<named_argument>;
 
     const named_argument* find(std::string_view name) const;
-    /// What decides who needs whose keys is what it was when the plan was made.
+    /// The inputs that decide who needs whose keys must have the values of the plan.
     void check_decided() const;
     /// Messages get on between the tasks of a kernel.
     attune::options between_messages(attune::options how);
-    /// What all calls of this rank's kernels have alike; the positions of queries are `queries`.
+    /// The arguments of all calls of this rank's kernels; the positions of queries are `queries`.
     arguments common_arguments(std::span<const std::int32_t> queries) const;
     /// And of one call with keys of these positions.
     arguments with_keys(arguments common, std::span<const std::int32_t> positions, bool with_sinks) const;
@@ -54,7 +54,7 @@ protected:
     const tensor& own_output(const output_declaration& output) const;
     /// Memory for an output like the caller's, without gaps.
     tensor made_like(const tensor& output);
-    /// What the calls before the first left of an output.
+    /// An output's result before the first call.
     tensor nothing_before(const output_declaration& output);
 
     context& world_;

@@ -23,15 +23,15 @@ struct chunks {
     }
 };
 
-/// Equally many chunks a rank, of 256 to 2048 tokens where a rank has enough, alike but for one token. Of fewer than
-/// two tokens a rank each is a chunk of its own.
+/// Each rank has equally many chunks, of 256 to 2048 tokens if it has enough. Chunks differ by at most one token. With
+/// fewer than two tokens a rank, each token is a chunk.
 chunks cut(std::int64_t tokens, int ranks);
 
 /// Each rank's positions, cut where they lie, and the rank of each chunk.
 std::pair<chunks, std::vector<int>> cut(std::span<const std::vector<std::int32_t>> of_ranks);
 
-/// The chunks into which one of so many ranks cuts `tokens` tokens: two at least, and not more than leave the table of
-/// all pairs of all ranks' chunks small.
+/// The number of chunks into which one of so many ranks cuts `tokens` tokens: at least two, and few enough to keep the
+/// table of all pairs of all ranks' chunks small.
 std::int64_t chunks_of_rank(std::int64_t tokens, int ranks);
 
 }  // namespace attune::mpi

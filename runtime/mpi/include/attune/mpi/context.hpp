@@ -48,10 +48,10 @@ public:
     int rank() const;
     int size() const;
 
-    // What follows is for what makes calls, in this order: agree, or begin; messages, in `guard`.
+    // The functions below make calls, in this order: agree, or begin; messages, in `guard`.
 
-    /// Before any data. `check` adds to a statement what all ranks must have alike, and throws what this rank has to
-    /// refuse. Where the ranks differ or one refuses, all of them throw the same attune::error, and the context goes
+    /// Before any data. `check` adds to a statement the facts that all ranks must have alike, and throws this rank's
+    /// refusal. Where the ranks differ or one refuses, all of them throw the same attune::error, and the context goes
     /// on.
     template <std::invocable<statement&> Check> void agree(std::string call, Check&& check) {
         statement mine(std::move(call));
@@ -66,7 +66,7 @@ public:
     /// The same without an agreement: of a call on which the ranks have agreed before.
     void begin(std::string call);
 
-    /// Runs the part of a call that sends and receives: what it throws, the other ranks throw too, in its words.
+    /// Runs the part of a call that sends and receives. If it throws, the other ranks throw the same sentence.
     template <std::invocable Work> decltype(auto) guard(Work&& work) {
         try {
             return std::forward<Work>(work)();

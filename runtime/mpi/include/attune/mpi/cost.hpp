@@ -3,8 +3,8 @@
 
 namespace attune::mpi {
 
-/// What a call costs by the model: a rank computes, and sends and receives at the same time; what of the two is less
-/// hides behind the other but for a stage's part of it; each stage joins its results with those before.
+/// The cost of a call by the model. A rank computes, and sends and receives at the same time. The shorter of the two
+/// hides behind the longer, except for one stage's part of it. Each stage joins its results with the earlier ones.
 struct cost {
     double seconds{};    ///< of the slowest rank
     double computing{};  ///< seconds, of the rank with most work
@@ -18,13 +18,13 @@ struct cost {
 
 namespace detail {
 
-/// What travels and what is joined, in bytes a token.
+/// The bytes a token that travel and that are joined.
 struct bytes_of_token {
     double keys{}, results{};
     double returned{};             ///< gradients of keys, to the rank that has them
     double rows_in{}, rows_out{};  ///< all inputs that a rank has rows of, and all outputs: what is exchanged by heads
 
-    /// Of a share of the heads, where `without_heads` are those of tensors that have no heads.
+    /// The bytes of a share of the heads; `without_heads` are those of tensors without heads.
     bytes_of_token of_part(int parts, const bytes_of_token& without_heads) const;
 };
 

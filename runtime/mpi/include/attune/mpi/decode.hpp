@@ -11,8 +11,8 @@
 
 namespace attune::mpi::detail {
 
-/// Few queries, which all ranks have: each rank computes with the keys that it has, and what comes of that is joined in
-/// a tree. Keys stay where they are.
+/// Few queries, which all ranks have. Each rank computes with its own keys, and a tree joins the results. Keys do not
+/// travel.
 class tree_call final : public call_over_ranks {
 public:
     tree_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,

@@ -32,7 +32,7 @@ std::shared_ptr<prepared> prepare(context& world, const layout& plan, const kern
                                   bool poison = false);
 traffic call(prepared& what);
 
-/// What the library passes itself, for the compiler's check of a call.
+/// The arguments that the library passes itself, for the compiler's check of a call.
 template <const auto& Graph, class... Arguments> constexpr auto arguments_with_supplied() {
     constexpr const auto& list = dsl::detail::built<Graph>;
     constexpr auto given = dsl::detail::given_arguments<Arguments...>;
@@ -65,8 +65,8 @@ template <const auto& Graph, class... Kept> constexpr bool check_over_ranks(attu
 
 /// One attention call of all ranks: inputs over queries or keys, and outputs, have this rank's rows in the order of
 /// `plan.positions()`; others are whole on every rank. By a plan of decode, inputs over queries and outputs are whole,
-/// too, and only what is over keys has this rank's rows. Positions, lengths of the whole and earlier results are passed
-/// by the call itself. Throws, on all ranks alike, what any of them has to refuse.
+/// too, and only inputs over keys have this rank's rows. Positions, lengths of the whole and earlier results are passed
+/// by the call itself. A refusal of any rank is thrown on all ranks alike.
 template <const auto& Graph, class... Arguments>
 traffic run(context& world, const layout& plan, const Arguments&... arguments) {
     using named = attune::detail::named_arguments<Arguments...>;
@@ -79,9 +79,9 @@ traffic run(context& world, const layout& plan, const Arguments&... arguments) {
 
 /// A prepared call of all ranks: all that `run` checks before any data is checked and agreed on once. The context, the
 /// tensors' memory and what options point to must outlive it; the plan is copied. All ranks make the same calls in the
-/// same order, each by the thread that made the context. The contents of the tensors may change between calls, but for
-/// what decides who needs whose keys. Nothing is agreed on any more: what a rank then has to refuse is a
-/// context_failure on all of them, in the next call of those that have done their part. Copies are the same call.
+/// same order, each by the thread that made the context. The contents of the tensors may change between calls, except
+/// those that decide who needs whose keys. The ranks agree on nothing more: a refusal of one rank is a context_failure
+/// on all of them. Ranks that have done their part see it in their next call. Copies are the same call.
 class prepared_call {
 public:
     explicit prepared_call(std::shared_ptr<detail::prepared> what) : what_(std::move(what)) {}

@@ -9,9 +9,9 @@
 
 namespace attune::mpi::detail {
 
-/// Gradients of a variant. Keys come as in its own calls. What a rank makes for the keys of others goes back along the
-/// same edges and is added there, stage after stage and rank after rank, always in one order. Gradients of what a rank
-/// has rows of by query stay; of what all ranks have whole, all ranks' parts are added up.
+/// Gradients of a variant. Keys travel as in the variant's own calls. A rank's gradients of others' keys go back along
+/// the same edges and are added there, stage after stage and rank after rank, always in one order. Gradients of inputs
+/// with rows by query stay. Gradients of inputs that all ranks have whole are the sums of all ranks' parts.
 class gradient_call final : public staged_keys {
 public:
     gradient_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,

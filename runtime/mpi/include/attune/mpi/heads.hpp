@@ -11,8 +11,9 @@
 
 namespace attune::mpi::detail {
 
-/// Ranks that share heads: each sends the rows of its tokens to the others, of each one's heads, gets theirs of its own
-/// heads, computes with the ranks that have the same heads, and the results go back.
+/// Ranks that share heads. Each sends the rows of its tokens to the others, to each rank those of that rank's heads,
+/// and receives their rows of its own heads. It computes with the ranks that have the same heads, and the results go
+/// back.
 class heads_call final : public call_over_ranks {
 public:
     heads_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,

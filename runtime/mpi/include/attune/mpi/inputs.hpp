@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-/// What a shard's inputs are to a call over ranks.
+/// The roles of a shard's inputs in a call over ranks.
 namespace attune::mpi::detail {
 
 enum class role : std::uint8_t {
@@ -42,14 +42,14 @@ role role_of(const graph_ir& shard, const input_declaration& input);
 /// The tensor that an output is the gradient of.
 const input_declaration& tensor_of_gradient(const graph_ir& shard, const output_declaration& output);
 
-/// The outermost scores, of which all visibility is.
+/// The outermost scores, which decide all visibility.
 node_id scores_of(const graph_ir& shard);
 
 /// Refuses a variant that would take a rank's keys for all of them.
 void check_is_shard(const graph_ir& graph, std::string_view variant);
 
-/// Refuses tensors that cannot be read, or are of another form than declared: what decides who needs whose keys is read
-/// before a kernel's own checks. Tables over position have an entry for each of `tokens`.
+/// Refuses tensors that cannot be read, or are of another form than declared: inputs that decide who needs whose keys
+/// are read before a kernel's own checks. Tables over position have an entry for each of `tokens`.
 void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given, std::int64_t tokens);
 
 /// The place of an axis in an input's declaration.
@@ -61,15 +61,15 @@ const input_declaration* before_of(const graph_ir& shard, std::string_view outpu
 /// Whether an output of the calls before the first is -infinity, as log-sum-exps and maxima are, and not 0.
 bool begins_at_minus_infinity(const graph_ir& shard, const output_declaration& output);
 
-/// What the conditions of the scores depend on. Without lengths for each batch element all keys are in use.
+/// The inputs on which the conditions of the scores depend. Without lengths for each batch element all keys are in use.
 struct deciders {
     std::vector<bool> inputs;  ///< by their place in the graph
     bool by_head{}, by_batch{};
 };
 deciders deciders_of(const graph_ir& shard, bool with_lengths);
 
-/// The inputs that a caller passes and on which the conditions depend, each with a hash of its value: of what is over
-/// queries or keys, of the rows `own` of the plan's tensors, or of all rows of a call's.
+/// The inputs that a caller passes and on which the conditions depend, each with a hash of its value. Of an input over
+/// queries or keys the hash takes the rows `own` of the plan's tensors, or all rows of a call's.
 std::vector<std::pair<std::string_view, std::uint64_t>> decided_by(
     const graph_ir& shard, std::span<const attune::detail::named_argument> given,
     std::optional<std::span<const std::int32_t>> own);

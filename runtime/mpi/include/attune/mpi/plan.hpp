@@ -24,13 +24,13 @@ layout plan(context& world, const planning& what, std::span<const graph_to_plan>
 
 /// Rows of one rank's keys that travel together: from `first` on among the rows of the rank that has them.
 struct run_of_keys {
-    int rank;  ///< that has them, or of what is sent: that needs them
+    int rank;  ///< the one that has them; among `sends` the one that needs them
     std::int64_t first, count;
     std::int64_t to = 0;  ///< in a stage of fixed positions: its row there
     bool operator==(const run_of_keys&) const = default;
 };
 
-/// What one rank receives at once, and then computes with.
+/// The keys that one rank receives at once, and then computes with.
 struct stage {
     std::vector<int> chunks;
     std::vector<run_of_keys> runs;
@@ -44,7 +44,7 @@ struct stage {
     bool is_empty() const { return runs.empty() && own.empty(); }
 };
 
-/// What one call of a graph computes and exchanges.
+/// The work and the messages of one call of a graph.
 struct exchange_plan {
     std::string variant;
     std::uint64_t fingerprint{};
@@ -58,7 +58,7 @@ struct exchange_plan {
     int travellers{};  ///< inputs whose rows are sent, each by messages of its own
     bool makes_gradients{};
     bool heads_differ{};  ///< in what is visible
-    int returners{};      ///< gradients of which rows go back, likewise
+    int returners{};      ///< gradients whose rows go back, likewise
 
     // Where several ranks share the heads of the same tokens. Bytes and stages are then those of this rank's share.
     std::int64_t head_bytes_sent{}, head_bytes_received{};  ///< of the exchange by heads
@@ -80,13 +80,13 @@ struct exchange_plan {
     std::int64_t messages_sent() const;
 };
 
-/// What a plan is, in words: `layout.explain().text()`.
+/// A plan in words: `layout.explain().text()`.
 struct plan_explanation {
     std::string sentences;
     const std::string& text() const { return sentences; }
 };
 
-/// Which tokens a rank has, and what it sends and receives in the calls of some graphs. The same on every rank.
+/// The tokens of each rank, and its messages in the calls of some graphs. The same on every rank.
 class layout {
 public:
     /// This rank's tokens: row i of its q, k, v and outputs is the token positions()[i] of the whole sequence; in
@@ -123,7 +123,7 @@ public:
            std::vector<work_table> work, std::vector<exchange_plan> graphs, bool deterministic = false);
 
     /// The plan of decode of one rank, with the keys where `owner_of_chunks` says. `deterministic`: each chunk is a
-    /// part of its own; otherwise what a rank has is one.
+    /// part of its own; otherwise all keys of a rank are one part.
     layout(const planning& what, int rank, int ranks, mpi::chunks tokens, std::vector<int> owner_of_chunks,
            bool deterministic, std::vector<exchange_plan> graphs);
 
@@ -164,7 +164,7 @@ int count_of_fixed_stages(std::int64_t tokens);
 std::vector<stage> fixed_stages(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
                                 const chunks& tokens, int count);
 
-/// What all ranks must have alike of a call's options: what decides which kernel runs, and how it computes.
+/// The options that all ranks must have alike: those that decide which kernel runs, and how it computes.
 void state(statement& mine, const attune::options& how);
 
 struct graph_to_plan {
@@ -199,10 +199,10 @@ template <class Argument> void check_is_input(const Argument&, std::span<const g
 
 }  // namespace detail
 
-/// A layout for the calls of some shards, in which all ranks take part: what is visible to whom is asked of the
-/// kernels' own blocks, each rank asking for its part. Arguments are the inputs on which the masks depend, of all
-/// tokens and on each rank; others need not be passed. An argument that none of the graphs has is refused. With
-/// `what.queries` it is a plan of decode, for which no kernel is asked, and which takes any values of its inputs.
+/// A layout for the calls of some shards. All ranks take part: the kernels' own blocks say which keys are visible to
+/// whom, and each rank asks about its part. Arguments are the inputs on which the masks depend, of all tokens and on
+/// each rank; others need not be passed. An argument that none of the graphs has is refused. With `what.queries` it is
+/// a plan of decode, for which no kernel is asked, and which takes any values of its inputs.
 template <const auto&... Graphs, class... Arguments>
 layout plan(context& world, const planning& what, const Arguments&... arguments) {
     static_assert(sizeof...(Graphs) > 0, "attune: a plan is made for graphs: plan<my::alibi_shard>(world, ...)");

@@ -34,8 +34,8 @@ struct rates {
 /// Measured: full attention in f32, depth 64, on two cores of AMD EPYC Zen 4 (tests/benchmarks/results.md).
 inline constexpr double flops_of_a_thread = 189e9 / 2;
 
-/// What a plan is for: one attention call of all ranks together, and what is asked of the plan. Alike on all ranks, but
-/// for `positions`.
+/// The purpose of a plan: one attention call of all ranks together, and the wishes for the plan. The same on all ranks,
+/// except `positions`.
 struct planning {
     std::int64_t batches = 1, heads = 1, key_heads = 1, tokens = 0;
     /// Of decode: each rank has all queries, and gets all results; the ranks have the keys of `tokens` positions, of

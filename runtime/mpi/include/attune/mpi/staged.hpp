@@ -9,9 +9,9 @@
 
 namespace attune::mpi::detail {
 
-/// Many queries, each on one rank: a rank's own keys first, then stage after stage those of others. Keys of the next
-/// stage arrive while one is computed. By a deterministic plan, stages of fixed positions, in which a rank's own keys
-/// are among the others.
+/// Many queries, each on one rank. A rank computes with its own keys first, then stage after stage with those of
+/// others. Keys of the next stage arrive while one is computed. A deterministic plan has stages of fixed positions, and
+/// a rank's own keys are among the others.
 class staged_keys : public call_over_ranks {
 public:
     staged_keys(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
@@ -61,7 +61,7 @@ private:
     std::vector<std::vector<std::int32_t>> key_positions_;  // of each call
 };
 
-/// Calls of a variant, each joined with what those before left. Rows that see nothing of a stage stay as they are.
+/// Calls of a variant, each joined with the results of those before. Rows that see nothing of a stage stay as they are.
 class staged_call final : public staged_keys {
 public:
     staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,

@@ -7,11 +7,10 @@
 #include <string_view>
 #include <vector>
 
-/// What a shard's call over some keys leaves of all its outputs, as numbers of f32 one after another: what travels in
-/// decode.
+/// All outputs of a shard's call over some keys, as numbers of f32 one after another. These travel in decode.
 namespace attune::mpi::detail {
 
-/// How an output of some keys and the same of others become that of both.
+/// How the outputs of two parts of the keys become the output of both.
 struct joint {
     enum kind : std::uint8_t {
         weighted,  ///< means by weights that are normalised: by their log-sum-exps

@@ -4,10 +4,10 @@
 #include <memory>
 #include <span>
 
-/// Attention over the ranks of a job. What carries the messages is a `transport`: MPI, or threads of one process.
+/// Attention over the ranks of a job. A `transport` carries the messages: MPI, or threads of one process.
 namespace attune::mpi {
 
-/// The bytes of a message, and what keeps them. They may lie in several pieces, equally long and equally far from each
+/// The bytes of a message, and their owner. They may lie in several pieces, equally long and equally far from each
 /// other; the other side has as many, wherever they lie there. A transport holds `owner` until the message is through:
 /// where a peer died, that may be never, and the network may still write to the bytes or read them. Without an owner
 /// the caller sees to it.
@@ -31,8 +31,8 @@ inline constexpr int any_rank = -1;
 /// Tags are less than this: what each MPI has at least.
 inline constexpr int tag_limit = 32768;
 
-/// What carries bytes between the ranks of one context. Nothing blocks: send, receive and agree begin something, and
-/// `test` says whether it is over. All functions are called by one thread. What fails throws attune::error.
+/// Carries bytes between the ranks of one context. Nothing blocks: send, receive and agree begin something, and `test`
+/// says whether it is over. All functions are called by one thread. A failure throws attune::error.
 class transport {
 public:
     virtual ~transport() = default;
@@ -50,7 +50,7 @@ public:
 
     /// Whether it is over; then, and where it throws, the request is gone. Messages get on while one asks.
     virtual bool test(request asked) = 0;
-    /// Gives up, where the request is not gone already. The hold on the owner may last.
+    /// Gives a request up, unless it is over. The transport may go on holding the owner.
     virtual void cancel(request asked) = 0;
 
     /// Seconds of a clock that never goes back: deadlines are measured by it.

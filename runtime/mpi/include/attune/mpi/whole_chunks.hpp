@@ -12,9 +12,9 @@
 
 namespace attune::mpi::detail {
 
-/// What a mask leaves of two chunks as a whole, by the intervals of what its conditions compare. Kernels are asked
-/// about what this leaves open: most pairs of chunks are far from the edges of a mask, and of two chunks a kernel has
-/// hundreds of blocks.
+/// The visibility of two chunks as a whole, by the intervals of the numbers that a mask's conditions compare. Kernels
+/// are asked only about pairs of chunks that this leaves open: most pairs are far from the edges of a mask, and a
+/// kernel has hundreds of blocks for two chunks.
 class whole_chunks {
 public:
     using arguments = std::span<const attune::detail::named_argument>;

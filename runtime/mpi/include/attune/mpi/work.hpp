@@ -10,8 +10,8 @@
 namespace attune::mpi {
 
 /// How many pairs of queries and keys a mask leaves, chunk by chunk, over all batch elements and heads, as the kernels
-/// skip blocks: pairs of blocks that are wholly visible, and three quarters of those that are partly so, which is what
-/// these take. In units, of which each visited block has some, so that a chunk of keys is needed where there are any.
+/// skip blocks. Wholly visible blocks count with all of their pairs, partly visible ones with three quarters, the time
+/// that they take. Numbers are in units. Each visited block has some, so a chunk of keys is needed where there are any.
 struct work_table {
     int count{};                       ///< of chunks
     double flops{};                    ///< multiplications and additions that a unit stands for
@@ -35,8 +35,8 @@ const kernel& kernel_for(const kernel_table& table, planning& of, const attune::
 const kernel& kernel_of(const kernel_table& table, const kernel& like, std::int64_t queries,
                         const attune::options& how);
 
-/// The rows of the table for the query chunks first .. last - 1: what the kernel's own blocks say, of which chunks that
-/// are wholly visible or not at all need no question. `given` are the inputs that decide what is visible, over all
+/// The rows of the table for the query chunks first .. last - 1: the answers of the kernel's own blocks. Chunks that
+/// are wholly visible, or not at all, need no question. `given` are the inputs that decide what is visible, over all
 /// tokens. `by_kernels_alone`: asks about every block, for tests.
 work_table work_of(const kernel_table& table, planning of, std::span<const named_argument> given, const chunks& tokens,
                    int first, int last, const attune::options& how, bool by_kernels_alone = false);
