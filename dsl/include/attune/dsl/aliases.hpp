@@ -8,7 +8,8 @@ namespace attune::dsl {
 inline constexpr auto causal = q_idx >= kv_idx;
 
 namespace detail {
-/// A limit, or what stands for none where it is `none`: of a literal decided here, of an expression in the call.
+/// A limit, or its replacement if it equals `none`, which is no limit. A literal is decided here, an expression in the
+/// call.
 template <operand L, class Limit> constexpr auto limit_unless(bool none, const L& limit, Limit unlimited) {
     return none ? static_cast<std::common_type_t<L, Limit>>(unlimited)
                 : static_cast<std::common_type_t<L, Limit>>(limit);
@@ -18,7 +19,7 @@ constexpr auto limit_unless(const C& none, const L& limit, Limit unlimited) {
     return where(none, unlimited, limit);
 }
 
-/// 1 - p, by which what dropout keeps is divided; where nothing is kept, what is no 0.
+/// 1 - p, the divisor of the weights that dropout keeps; if it keeps none, a number other than 0.
 template <operand P> constexpr auto share_kept(P p) {
     if constexpr (expression<P>)
         return max(1.0 - as_real(p), 1e-8);

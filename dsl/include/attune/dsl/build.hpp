@@ -17,8 +17,8 @@
 /// Graph to graph_ir: the one fold over the graph's type. See graph_ir.hpp for the result.
 namespace attune::dsl::detail {
 
-/// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or
-/// nothing.
+/// The rules that no operator can check alone: each bound index inside its sum, one product of queries and keys,
+/// weights or nothing.
 constexpr void judge(ir_builder& list) {
     node_table<std::uint32_t> open{}, closed{};  // bound indices of each node: free in it, and summed over within it
     node_table<std::uint32_t> products{};        // of queries and keys that it is made of, a bit each
@@ -157,8 +157,8 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     return list;
 }
 
-/// What neither an input's axis nor a computed tensor says of a call. Of graphs that are no formula the generators ask
-/// the same (kernel_inputs.cpp).
+/// A number of the call that neither an input's axis nor a computed tensor gives. The generators ask the same about
+/// graphs that are no formula (kernel_inputs.cpp).
 enum class unknown_number : std::uint8_t { none, keys, heads, queries };
 
 constexpr unknown_number unknown_number_of(const ir_builder& list) {

@@ -4,7 +4,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
-/// What a call must pass, checked by the compiler: everything the graph reads and names, nothing else, nothing twice.
+/// The compiler checks the arguments of a call: everything that the graph reads and names, nothing else, nothing twice.
 namespace attune::dsl {
 
 // Echoed by the compiler: false with the names of what is missing, unread or repeated.

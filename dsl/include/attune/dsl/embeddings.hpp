@@ -1,9 +1,9 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// What models do to q and k before they meet: rotary embeddings and normalisation over the channels. They are
-/// functions of a channel, so that one can be applied to another: `queries(rotary_half(rms_norm(q, gain, 1e-6), cos,
-/// sin)) * t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
+/// Rotary embeddings, and normalisation over the channels: models apply them to q and k before these meet. They are
+/// functions of a channel, so that one can be applied to another:
+/// `queries(rotary_half(rms_norm(q, gain, 1e-6), cos, sin)) * t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
 namespace attune::dsl {
 
 /// A tensor's formula as a function of its channel, at one position: `channels(q_idx, [](auto d) { return q(b, h,
@@ -141,12 +141,12 @@ template <class X, class Gain, operand Eps> constexpr auto rms_norm(X x, Gain ga
     return channels(of.position, detail::normalised_channels<decltype(channels(x)), Gain, Eps>{of, gain, eps});
 }
 
-/// A row's channels in codes of eight bits: the multiple of step = largest |x| of the row / 127 that is nearest, of two
-/// that are as near the even one. So no channel is off by more than half a step. `queries(quantized<i8>(q))` times keys
-/// that are codes of eight bits are products of integers where the CPU has an instruction for them.
-/// Weights: `quantized<u8>(softmax(scores)) * values(...)` lets kernels round each weight, times what the channels of
-/// its value share, to 1/255 of the largest such in a block of keys; `quantized<i16>` to 1/32767. Kernels that gain
-/// nothing from it do not round.
+/// A row's channels in codes of eight bits: the nearest multiple of step = largest |x| of the row / 127; of two equally
+/// near multiples the even one. So no channel is off by more than half a step. `queries(quantized<i8>(q))` times keys
+/// that are codes of eight bits are products of integers where the CPU has an instruction for them. Weights:
+/// `quantized<u8>(softmax(scores)) * values(...)` lets kernels round each weight, times the factor that the channels of
+/// its value share, to 1/255 of the largest such product in a block of keys; `quantized<i16>` to 1/32767. Kernels that
+/// gain nothing from it do not round.
 template <element_type Code, class X> constexpr auto quantized(X x) {
     if constexpr (is_rejected<X>)
         return rejected{};

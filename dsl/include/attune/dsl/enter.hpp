@@ -7,7 +7,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
-/// Formulas into a list: what a fold over a graph's type is made of.
+/// Enters formulas into a list: the steps of the fold over a graph's type.
 namespace attune::dsl::detail {
 
 /// Whether an operation computes in reals as soon as one of its numbers is real.
@@ -19,7 +19,7 @@ constexpr bool mixes(operation op) {
 
 template <class N> constexpr node_id enter(ir_builder& list, const N& n);
 
-/// What a list has already, as an operand: passes over lists write formulas with it.
+/// A node that a list has already, as an operand: passes over lists write formulas with it.
 template <kind Is, unsigned Uses> struct entered {
     static constexpr kind is = Is;
     static constexpr operation op = operation::load;

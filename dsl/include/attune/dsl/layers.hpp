@@ -108,7 +108,7 @@ template <class F, class Gain, class Eps> struct normed_head_at {
 };
 template <class Size>
 inline constexpr bool counts_queries_and_keys = std::is_same_v<Size, index_node<operation::depth>>;
-/// Queries are the last ones: the last of them is where the last key is.
+/// Queries stand at the last positions: the last query is where the last key is.
 template <class Pairing, class F, class Cos, class Sin> struct rotated_head_at {
     F at;
     Cos cos;

@@ -35,7 +35,7 @@ template <class... A> inline constexpr unsigned uses_in_all = (0u | ... | uses_i
 template <kind... Found> inline constexpr bool linear_in_its_state = !((Found == kind::state) || ...);
 template <class... A> inline constexpr bool is_of_a_step = ((kind_of<A> == kind::state) || ...);
 
-/// What S or a row read from it may not be given to.
+/// Operations that may not take S, or a row read from it.
 template <class... A> constexpr rejected not_linear() {
     static_assert(linear_in_its_state<kind_of<A>...>,
                   "attune: a step is linear in its state: a state is added, multiplied by a real, or read by a row");

@@ -231,7 +231,7 @@ namespace detail {
 template <class I> inline constexpr bool a_bound_index = operation_of<I> == operation::bound;
 template <class E> inline constexpr bool a_number_of_the_call = kind_of<E> == kind::integer && uses_in<E> == 0;
 
-/// What a sum or any takes besides its body.
+/// The index and the extent of a sum or any.
 template <operation Op, kind Is, class I, class E, class B>
 constexpr auto reduction(const I& n, const E& extent, const B& body) {
     constexpr unsigned uses = uses_in<B>;

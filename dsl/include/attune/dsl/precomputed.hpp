@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl/functions.hpp>
 
-/// What a call computes before the first score: numbers of blocks, such as means of their keys, and which of them are
+/// Tensors that a call computes before the first score: numbers of blocks, such as means of their keys, and choices of
 /// the largest.
 namespace attune::dsl {
 
@@ -53,7 +53,7 @@ constexpr auto precomputed(const X& x, const N& index, const E& extent, const Re
         return make<kind::precomputed, operation::precomputed>(as_real(lift(x)), index, extent, rest...);
 }
 
-/// Conditions over the axes of what is precomputed: whether an element is among the `count` largest along the last
+/// Conditions over the axes of a precomputed tensor: whether an element is among the `count` largest along the last
 /// axis, as in `top_k(block_scores, 16)(b, h, q_idx / 64, kv_idx / 64)`. Of equal elements the first are chosen, NaN
 /// counts as the largest number, and -infinity is never chosen. The count is one integer for the whole call.
 template <expression T, operand K> constexpr auto top_k(const T& of, const K& count) {

@@ -174,8 +174,8 @@ template <class Initial, class F, class Step> constexpr auto closed(const Initia
 }  // namespace detail
 
 /// The states after each token. The step is a function of the state before a token, S, and returns the one after it:
-/// `recurrence(state_in, [](auto S) { return decay(h) * S + t(key) * value; })`. What the first token meets is an input
-/// (batch, head, depth, value_depth) or a real of (b, h, d_idx, value_idx).
+/// `recurrence(state_in, [](auto S) { return decay(h) * S + t(key) * value; })`. The state before the first token is an
+/// input (batch, head, depth, value_depth) or a real of (b, h, d_idx, value_idx).
 template <operand Initial, class F> constexpr auto recurrence(const Initial& initial, const F& step) {
     if constexpr (!requires { step(detail::state_of_step<F>{}); }) {
         static_assert(detail::a_function_of_its_state<F>,
@@ -191,8 +191,8 @@ template <operand Initial, class F> constexpr auto recurrence(const Initial& ini
 /// The same from an empty state.
 template <class F> constexpr auto recurrence(const F& step) { return recurrence(constant<kind::real>{0}, step); }
 
-/// The state after the last token of each batch element: an output (batch, head, depth, value_depth). Where the step
-/// reads key heads alone it has key heads.
+/// The state after the last token of each batch element: an output (batch, head, depth, value_depth). If the step reads
+/// key heads alone, the output has key heads.
 template <operand S> constexpr auto last(const S& states) {
     if constexpr (is_rejected<S>)
         return rejected{};

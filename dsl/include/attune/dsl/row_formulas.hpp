@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/embeddings.hpp>
 
-/// What models do to a token's rows before a recurrence reads them: normalisation to length 1, and a short causal
-/// convolution with its own state, the newest tokens.
+/// Normalisation to length 1, and a short causal convolution whose state is the newest tokens: models apply them to a
+/// token's rows before a recurrence reads these.
 namespace attune::dsl {
 
 namespace detail {

@@ -2,14 +2,13 @@
 #include <attune/dsl/attention.hpp>
 #include <attune/ir/builder.hpp>
 
-/// Shards: a graph made of a graph, of which each call computes some queries' attention to some of the keys.
+/// Shards: a graph made of a graph. Each of its calls computes the attention of some queries to some of the keys.
 ///
 ///     inline constexpr auto alibi = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
 ///     inline constexpr auto alibi_shard = shard(alibi);
 namespace attune::dsl {
 
-/// What the calls of every shard are given beside the graph's own inputs, of what there is in all. A shard reads those
-/// that its graph needs.
+/// Inputs of every shard beside the graph's own, about the whole. A shard reads those that its graph needs.
 namespace of_shard {
 inline constexpr auto query_positions = input<"query_positions", i32>(query);  ///< of the rows of q
 inline constexpr auto key_positions = input<"key_positions", i32>(key);        ///< of the rows of k and v
@@ -25,7 +24,7 @@ inline constexpr auto all_key_heads = scalar<"all_key_heads", i32>;
 /// before(out): the output of the calls before, called out_before. In the calls of a shard.
 template <name Label> constexpr output_name<before_name<Label>> before(const output_name<Label>&) { return {}; }
 
-/// `shard(graph)`: over any set of the keys, its outputs joined with those of the calls before.
+/// `shard(graph)` over any set of the keys, with its outputs joined with those of the calls before.
 template <class Graph> struct shard_of {
     Graph graph;
 };
@@ -33,8 +32,8 @@ template <class T> inline constexpr bool is_shard = false;
 template <class Graph> inline constexpr bool is_shard<shard_of<Graph>> = true;
 
 /// The graph over some queries and some keys, which may be any in any order: calls for parts of the keys, one after the
-/// other, come to what one call of the graph does. Of a gradient: what the pairs of these queries and keys add to each
-/// derivative. Those of all calls are added up by the caller.
+/// other, give the result of one call of the graph. The shard of a gradient gives the sums that the pairs of these
+/// queries and keys add to each derivative; the caller adds up those of all calls.
 template <class Graph> constexpr shard_of<Graph> shard(const Graph& graph) { return {graph}; }
 
 namespace detail {

@@ -8,7 +8,7 @@
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
 /// From a graph, the graph of its shards: positions are read from tables, lengths are those of the whole, keys beyond
-/// them are masked, and each output is joined with what the calls before left.
+/// them are masked, and each output is joined with the result of the calls before.
 namespace attune::dsl::detail {
 
 class sharding {
@@ -31,7 +31,7 @@ public:
     constexpr ir_builder run() {
         return with_outputs([this](int i) { return joined(i); });
     }
-    /// Its outputs are of the call's keys alone. What flows back to them is a sum over the pairs of all calls.
+    /// Its outputs belong to the call's keys alone. Their gradients are sums over the pairs of all calls.
     constexpr ir_builder of_parts() {
         return with_outputs([this](int i) { return now_[whole_.outputs[i].node]; });
     }
@@ -157,7 +157,8 @@ private:
 
     // --- nodes
 
-    /// Whether an argument is not looked at: the position itself along a cut axis, or what a shard has its own for.
+    /// Whether an argument is passed over: the position itself along a cut axis, or a number for which a shard has its
+    /// own.
     constexpr bool is_replaced(const instruction& it, int argument) const {
         const instruction& first = node(it.arguments[0]);
         if (it.op == operation::queries || it.op == operation::keys || it.op == operation::values) return argument == 1;
@@ -252,7 +253,7 @@ private:
         return entered<Is, Is == kind::output ? use::output : use::row>{n};
     }
 
-    /// What the calls before left of an output.
+    /// An output's result of the calls before.
     template <kind Is> constexpr auto before_of(int output) {
         using enum axis_kind;
         constexpr auto over = [](axis_kind axis) { return axis_declaration{axis, name_of(axis)}; };
@@ -282,7 +283,7 @@ private:
                                 before_of<Is>(output), before_of<kind::row>(lse)));
     }
 
-    /// An output joined with what was before.
+    /// An output joined with the result of the calls before.
     constexpr node_id joined(int output) {
         const node_id n = whole_.outputs[output].node;
         const instruction& it = node(n);

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// Attention states: what attention over a part of the keys leaves, an output and its log-sum-exp. Merging is
-/// associative, so that keys may be split over calls, caches or machines in any order.
+/// Attention states: an output and its log-sum-exp, the result of attention over a part of the keys. Merging is
+/// associative, so keys may be split over calls, caches or machines in any order.
 namespace attune::dsl {
 
 template <class Out, class Lse> struct state_of {
@@ -20,7 +20,7 @@ template <expression Out, expression Lse> constexpr auto state(Out made, Lse sum
 }
 
 namespace detail {
-/// What both exponentials of log-sum-exps are relative to; 0 where there were no keys at all.
+/// The number to which both exponentials of log-sum-exps are relative; 0 if there were no keys at all.
 template <class A, class B> constexpr auto base_of(A x, B y) {
     const auto top = max(x, y);
     return where(top > -inf, top, 0.0);
@@ -30,7 +30,8 @@ template <class A, class B> constexpr auto merged_log_sum(A x, B y) {
     const auto base = base_of(x, y);
     return where(max(x, y) > -inf, base + log(exp(x - base) + exp(y - base)), -inf);
 }
-/// Sums by weights that are normalised over keys whose log-sum-exps stand beside them, over the keys of both.
+/// The weighted sum over the keys of both, from two sums whose weights are normalised over their own keys, by the
+/// log-sum-exps beside them.
 template <class X, class A, class Y, class B> constexpr auto merged_sum(X sum, A x, Y other_sum, B y) {
     const auto base = base_of(x, y);
     const auto some = max(x, y) > -inf;

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/embeddings.hpp>
 
-/// What the step of a recurrence computes with: S, states of rank one, rows read from S, and their sums. They are kept
-/// as sums of parts, so that a step comes to the normal form of ir/recurrence.hpp however it is written.
+/// The values of a recurrence's step: S, states of rank one, rows read from S, and their sums. They are kept as sums of
+/// parts, so that a step has the normal form of ir/recurrence.hpp however it is written.
 namespace attune::dsl::detail {
 
 struct absent {};    ///< no part
@@ -16,7 +16,7 @@ template <bool Subtracted, class Row, class Scale, class Factor> struct state_re
     Factor factor;
 };
 
-/// A row of values: what does not depend on S, and reads. `Tag` says whose S; void: nobody's.
+/// A row of values: a part that does not depend on S, and reads of S. `Tag` says whose S; void: nobody's.
 template <class Tag, class Plain, class... Reads> struct step_row {
     using tag = Tag;
     static constexpr kind is = kind::state;

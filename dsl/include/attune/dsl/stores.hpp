@@ -41,7 +41,7 @@ inline constexpr bool reads_an_input<node<Is, operation::load, Tensor, I...>> = 
 /// Writes a number to an element of an input, for each batch element, key head, query and channel that the two vary
 /// with: `store(cache(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx))`. It stands in outputs(...). All stores of a
 /// call are done, one after another, before anything else is computed. Reals are rounded to the nearest value of the
-/// elements. Of i8, u8 and i16 the formula states limits: `clamp(as_integer(round(x)), -127, 127)`. Channels run over
+/// elements. For i8, u8 and i16 the formula states limits: `clamp(as_integer(round(x)), -127, 127)`. Channels run over
 /// the axis where the place has d_idx.
 template <expression E, operand X> constexpr auto store(const E& element, const X& value) {
     constexpr unsigned forbidden = use::key | use::late;
@@ -80,7 +80,7 @@ constexpr auto store(const E& element, const X& value, const Condition& conditio
         return store(element, where(condition, value, element));
 }
 
-/// Outputs of a graph, and what it stores before.
+/// Outputs of a graph, and the stores before them.
 template <class Outputs, class... Stores> struct outputs_after_stores : Outputs {
     detail::hana::basic_tuple<Stores...> stores;
 };
@@ -160,7 +160,7 @@ template <store_fault Why, name Tensor> constexpr bool can_store() {
     return Why == none;
 }
 
-/// What no store can see alone.
+/// The rules that no store can check alone.
 class store_judge {
 public:
     constexpr explicit store_judge(ir_builder& list) : list_(list) { fold(nodes(), varies_, what_varies); }

@@ -34,7 +34,7 @@ template <name Label> struct bound_index_node {
 };
 template <name Label> inline constexpr bound_index_node<Label> bound_index{};
 
-// --- numbers of the call: what the shapes of q, k and v say
+// --- numbers of the call, from the shapes of q, k and v
 inline constexpr index_node<operation::depth> depth{};              ///< of q and k
 inline constexpr index_node<operation::value_depth> value_depth{};  ///< of v and out
 inline constexpr index_node<operation::query_length> query_length{};
@@ -55,11 +55,10 @@ inline constexpr axis_node<axis_kind::head> head{};
 inline constexpr axis_node<axis_kind::key_head> key_head{};
 inline constexpr axis_node<axis_kind::query> query{};
 inline constexpr axis_node<axis_kind::key> key{};
-inline constexpr axis_node<axis_kind::position> position{};  ///< read at q_idx and at kv_idx
-template <name Label>
-inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis; indices are clamped to it
+inline constexpr axis_node<axis_kind::position> position{};                       ///< read at q_idx and at kv_idx
+template <name Label> inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis
 
-/// What an input may be declared over: the axes above, depth and value_depth.
+/// The axes that an input may be declared over: those above, depth and value_depth.
 template <class T> inline constexpr axis_declaration axis_of{axis_kind::free, ""};
 template <axis_kind Is, name Label>
 inline constexpr axis_declaration axis_of<axis_node<Is, Label>> = axis_node<Is, Label>::axis;
@@ -253,8 +252,8 @@ struct cu_seqlens_q_input {
 };
 inline constexpr cu_seqlens_q_input cu_seqlens_q{};
 
-/// What calls of every variant may pass. A formula may have an input of its own called cu_seqlens_q, as masks over
-/// documents do. Its calls take that input, and no packed queries.
+/// Arguments that calls of every variant may pass. A formula may have an input of its own called cu_seqlens_q, as masks
+/// over documents do. Its calls take that input, and no packed queries.
 constexpr bool is_built_in(std::string_view name) {
     return name == kv_lengths_input::label || name == cu_seqlens_q_input::label;
 }

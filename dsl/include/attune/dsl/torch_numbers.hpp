@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// A formula with PyTorch's meaning of `/` of integers and of negative indices. flex applies it to what its functions
-/// return.
+/// A formula with PyTorch's meaning of `/` of integers and of negative indices. flex applies it to the results of its
+/// functions.
 namespace attune::dsl::detail {
 
 template <class N> constexpr auto as_in_torch(const N& n);

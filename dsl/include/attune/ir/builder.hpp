@@ -16,11 +16,11 @@ inline constexpr int max_inputs = 32, max_outputs = 16, max_indices = 16, max_st
 enum class gradient_fault : std::uint8_t {
     none,
     no_log_sum_exp,       ///< of a softmax, among the outputs
-    value_not_named,      ///< what a rule needs of the forward pass
+    value_not_named,      ///< a value of the forward pass that a rule needs
     not_an_output,        ///< a name in of(...)
     not_a_row_or_output,  ///< the same
     not_a_real_tensor,    ///< a name in wrt(...)
-    nothing_depends,      ///< on what has that name
+    nothing_depends,      ///< on the tensor of that name
     no_output,
     no_derivative,
     of_a_gradient,
@@ -28,7 +28,7 @@ enum class gradient_fault : std::uint8_t {
     of_several_cores,
     of_stores,
     of_a_recurrence,
-    without_scores,  ///< nothing of what is asked for is made of one
+    without_scores,  ///< no output that a gradient is asked for is made of scores
     too_long
 };
 
@@ -42,16 +42,16 @@ enum class shard_fault : std::uint8_t {
     of_a_recurrence,
     of_tokens,
     of_precomputed,
-    of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
+    of_pairs_or_keys,  ///< an output without a state to merge: scores, weights, columns, head means
     not_a_sum,         ///< an output that is arithmetic behind a sum over the keys
     no_log_sum_exp,    ///< of a softmax, among the outputs
     read_elsewhere,    ///< q, k or v, used whole and read at another position
 };
 
-/// Why a graph cannot store what it says.
+/// Why a store of a graph is refused.
 enum class store_fault : std::uint8_t {
     none,
-    reads_what_is_stored,  ///< what is stored, or its place, is made of a tensor that the call stores
+    reads_what_is_stored,  ///< the stored value, or its place, is made of a tensor to which the call stores
     of_a_query_head,       ///< h elsewhere than along a key_head axis
     in_one_place,          ///< the value varies with something that its place does not
     channels_astray,       ///< d_idx in the place, not alone along one axis
@@ -65,7 +65,7 @@ enum class recurrence_fault : std::uint8_t {
     none,
     another_form,    ///< a step with more parts than the normal form has
     beside_scores,   ///< scores, a mask or a softmax in the same graph
-    of_a_recurrence  ///< a step that is made of what another recurrence gives
+    of_a_recurrence  ///< a step that is made of another recurrence's results
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.
@@ -97,8 +97,8 @@ struct ir_builder {
     std::array<optional_node, 256> first_like{};
     node_table<optional_node> next_like{};
 
-    // What the gradients are called: of the inputs, and those that the outputs' cotangents are. And what the states of
-    // a shard are called that its outputs begin with.
+    // The names of the inputs' gradients, of the outputs' cotangents, and of the states with which a shard's outputs
+    // begin.
     std::array<std::string_view, max_inputs> derivative_names_of_inputs{};
     std::array<std::string_view, max_outputs> derivative_names_of_outputs{}, before_names_of_outputs{};
 
@@ -164,7 +164,7 @@ struct ir_builder {
     }
 };
 
-/// A list as entering its outputs makes it: what none of them needs is left out.
+/// The list that entering its outputs makes: without the nodes that none of them needs.
 class in_order_of_use_of {
 public:
     constexpr explicit in_order_of_use_of(const ir_builder& from) : from_(from) {}

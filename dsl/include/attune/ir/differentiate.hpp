@@ -213,7 +213,7 @@ private:
         reach(to_.node(n).arguments[0], row, domain::pairs());
     }
 
-    /// A row that was met by an output is reached by the sum over the channels.
+    /// Where a row met an output, its cotangent is a sum over the channels.
     constexpr node_id of_row(node_id e, const domain& over) {
         return over.channels == operation::b ? e : to_.over_channels(e);
     }
@@ -246,7 +246,7 @@ private:
         reach(load.arguments[0], to_.load_of_tokens(summed, over.extent[0], to_.merged_channel()), rows);
     }
 
-    /// The cotangent of tokens, made first where it has sums: what is behind them reads it once for each of their
+    /// The cotangent of tokens. It is made first if it has sums, because later nodes read it once for each of their
     /// terms.
     constexpr node_id stored(node_id e, const domain& over) {
         const bool whole = over.channels == operation::tokens && over.each_count == 0 && to_.has_sum(e);

@@ -5,7 +5,7 @@
 
 namespace attune::dsl::detail {
 
-/// What a cotangent is summed over in addition to (b, h, q_idx), where it reaches a tensor.
+/// The axes over which a cotangent is summed in addition to (b, h, q_idx), where it reaches a tensor.
 struct cotangent_domain {
     static constexpr int max_each = 3;
 

@@ -8,7 +8,8 @@
 namespace attune::dsl::detail {
 
 /// What flows back through the states of a graph's recurrence to the parts of its step. The loop over the tokens
-/// backwards is one node, operation::state_cotangents: what made the states, and all that reaches them.
+/// backwards is one node, operation::state_cotangents. Its arguments are the parts that made the states and the
+/// cotangents that reach them.
 class gradient_states {
 public:
     constexpr explicit gradient_states(gradient_writer& to) : to_(to) {}

@@ -7,8 +7,7 @@
 
 namespace attune::dsl::detail {
 
-/// What the forward pass's nodes are in its gradient: which of them a pair's number may use, and what stands for the
-/// others.
+/// The forward pass's nodes in its gradient. A pair's number may use some of them as they are; the others are replaced.
 class gradient_values {
 public:
     constexpr explicit gradient_values(gradient_writer& to) : to_(to) { find_sums_and_reads(); }
@@ -34,8 +33,8 @@ public:
                                                 (is(0, operation::value_depth) && is(1, operation::heads)));
     }
 
-    /// An element of q, k, v or of a tensor in their place, at d_idx: of a projected one what was made once, of other
-    /// formulas what they are.
+    /// An element of q, k, v or of a tensor in their place, at d_idx: a projected tensor is read where it was made
+    /// once, and other formulas stand for themselves.
     constexpr node_id element(node_id tensor, operation position) {
         const bool formula = to_.node(tensor).op != operation::input && !is_projected(to_.node(tensor).arguments[0]);
         return formula ? to_.node(tensor).arguments[0] : to_.load(tensor, position);
@@ -103,12 +102,12 @@ private:
     gradient_writer& to_;
     const ir_builder& forward_ = to_.forward();
 
-    // Of a node in the gradient, where it was asked for. Where d_idx counts the channels of queries and keys, and where
-    // it counts those of values.
+    // The value of a node in the gradient, once it was asked for: first where d_idx counts the channels of queries and
+    // keys, then where it counts those of values.
     std::array<node_table<optional_node>, 2> value_{};
     node_table<bool> of_channel_{};    // forward: it differs from channel to channel
-    node_table<bool> has_products_{};  // forward: in it is a sum for each channel
-    node_table<bool> reads_output_{};  // forward: in it is an element of what attention made
+    node_table<bool> has_products_{};  // forward: it contains a sum for each channel
+    node_table<bool> reads_output_{};  // forward: it contains an element of an attention's output
 
     constexpr void find_sums_and_reads() {
         for (node_id n{}; n < forward_.node_count; ++n) {

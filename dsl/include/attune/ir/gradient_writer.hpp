@@ -127,13 +127,13 @@ public:
         return list_.add(i);
     }
 
-    /// Nodes, and what stands for them.
+    /// Nodes and their replacements.
     struct replacement {
         node_table<optional_node> by{};
         constexpr void put(node_id n, node_id other) { by[n] = other; }
     };
-    /// The same expression with others for some nodes. The channels that a contraction or a computed tensor counts are
-    /// its own and stay.
+    /// The same expression with some nodes replaced. A contraction or a computed tensor counts channels of its own,
+    /// which stay.
     constexpr node_id replaced(node_id n, replacement& with) {
         instruction it = node(n);
         if (with.by[n]) return *with.by[n];
@@ -178,7 +178,7 @@ public:
 
     // --- what is masked
 
-    /// The sum of two cotangents. One that was multiplied by a masked value is masked: what it reaches is masked
+    /// The sum of two cotangents. A cotangent that was multiplied by a masked value is masked: its target is masked
     /// whatever the other factor is, so nothing flows. The other cotangent stays.
     constexpr node_id sum_of(node_id x, node_id y) {
         const node_id sum = write().add(unless_masked(x), unless_masked(y));
@@ -233,8 +233,8 @@ private:
             if (taken(token_channel_)) token_channel_ = other;
     }
 
-    /// A condition on what the forward pass captures, and not on scores or weights, in which terms are linear. Of a sum
-    /// over an index it is one on the sum, whatever that is of.
+    /// A condition on tensors and numbers of the forward pass, not on scores or weights, in which terms are linear. For
+    /// a sum over an index it is a condition on the sum, whatever its summands are.
     constexpr node_id where_not_masked(node_id e) {
         if (!seen_[e]) seen_[e] = find_where_not_masked(e);
         return *seen_[e];
@@ -271,7 +271,8 @@ private:
     constexpr node_id either(node_id x, node_id y) {
         return x == always || y == always ? always : write().apply(operation::logical_or, x, y, kind::condition);
     }
-    /// What lies along a depth is an element of a row, never a score. What the forward pass wrote is none either.
+    /// An element along a depth belongs to a row, and is never a score. Neither is a result that the forward pass
+    /// wrote.
     constexpr bool is_captured_score(const instruction& load) const {
         const instruction& tensor = node(load.arguments[0]);
         if (tensor.op != operation::input) return tensor.kind == kind::precomputed;

@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <limits>
 
-/// Interval arithmetic of integers and conditions, for all that asks which integers a formula may make: the language's
-/// checks of stores, the runtime's checks of indices, the reference's tensors, chunks of a sequence over ranks.
+/// Interval arithmetic of integers and conditions: which integers a formula may make. The language's checks of stores,
+/// the runtime's checks of indices, the reference's tensors and chunks of a sequence over ranks ask it.
 namespace attune {
 
 /// Integers round down; 0 over 0.
@@ -21,8 +21,7 @@ constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y =
 struct integer_interval {
     static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
                                   most = std::numeric_limits<std::int32_t>::max();
-    /// An end of which nothing is known. Every other is exact, beyond 32 bits, too: products of two numbers of 32 bits
-    /// lie between.
+    /// An unknown end. Every other end is exact, also beyond 32 bits: products of two numbers of 32 bits lie between.
     static constexpr std::int64_t far = (std::int64_t{1} << 62) + 1;
 
     std::int64_t lowest{-far}, highest{far};
@@ -40,7 +39,8 @@ struct integer_interval {
     /// Whether numbers above those of 32 bits are known to be among them.
     constexpr bool is_above() const { return highest > most && highest < far; }
     constexpr bool overflows() const { return (lowest < least && lowest > -far) || is_above(); }
-    /// Of kernels, whose integers have 32 bits: where some do not fit they wrap around, and any may be.
+    /// The interval in kernels, whose integers have 32 bits: if some do not fit, they wrap around, and every integer is
+    /// possible.
     constexpr integer_interval wrapped() const { return fits() ? *this : of_32_bits(); }
 
     friend constexpr integer_interval joined(const integer_interval& x, const integer_interval& y) {
@@ -77,7 +77,7 @@ constexpr std::int64_t times(std::int64_t x, std::int64_t y) {
     return limited(product);
 }
 
-/// Of what is bounded by its values at the ends.
+/// The interval of a function that is bounded by its values at the ends.
 template <class F> constexpr interval of_ends(const interval& x, const interval& y, F f) {
     const std::initializer_list<std::int64_t> all{f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest),
                                                   f(x.highest, y.highest)};
@@ -87,7 +87,7 @@ constexpr interval times(const interval& x, const interval& y) {
     return of_ends(x, y, [](std::int64_t a, std::int64_t b) { return times(a, b); });
 }
 
-/// Of operations of one, the second is the first again.
+/// An operation on one argument gets it twice.
 using of_two = interval (*)(const interval&, const interval&);
 inline constexpr of_two least_of = [](const interval& x, const interval& y) {
     return interval{std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)};
@@ -143,7 +143,7 @@ inline constexpr by_operation<family::bits, of_two> of_bits{
          if (by.lowest < 0 || by.highest > 31) return interval{};
          const interval all =
              of_ends(x, by, [](std::int64_t number, std::int64_t to) { return times(number, std::int64_t{1} << to); });
-         return all.fits() ? all : interval{};  // bits are lost, as is meant by those who shift
+         return all.fits() ? all : interval{};  // the shift drops bits
      }},
     {operation::shift_right, [](const interval& x, const interval& by) {
          if (by.lowest < 0 || by.highest > 31) return interval{};
@@ -151,7 +151,7 @@ inline constexpr by_operation<family::bits, of_two> of_bits{
                         [](std::int64_t number, std::int64_t to) { return is_known(number) ? number >> to : number; });
      }}};
 
-/// What must be, and what may be.
+/// A condition that must hold is 1, one that may not hold is 0.
 constexpr interval condition(bool must, bool may) { return {must, may}; }
 constexpr bool are_apart(const interval& a, const interval& b) { return a.highest < b.lowest || b.highest < a.lowest; }
 constexpr bool are_one(const interval& a, const interval& b) { return a.is_point() && a == b; }
@@ -176,7 +176,8 @@ inline constexpr by_operation<family::logic, of_two> of_logic{
 
 }  // namespace intervals
 
-/// What an operation of integers or conditions makes of two intervals, or twice of one. Comparisons are of integers.
+/// The interval that an operation of integers or conditions makes of two intervals; an operation on one gets it twice.
+/// Comparisons are of integers.
 constexpr integer_interval interval_of(operation op, const integer_interval& x, const integer_interval& y) {
     const family of = family_of(op);
     if (of == family::arithmetic) return intervals::of_arithmetic[op](x, y);

@@ -9,8 +9,7 @@
 
 namespace attune {
 
-/// A node of a list, by its position. It reads as a number; a number is no node until it is said to be one, as
-/// `node_id{3}`.
+/// A node of a list, by its position. A node converts to a number; a number becomes a node only by `node_id{3}`.
 enum node_id : std::int16_t { no_node = -1 };
 
 constexpr node_id& operator++(node_id& n) { return n = static_cast<node_id>(n + 1); }
@@ -76,7 +75,7 @@ inline constexpr int max_nodes = 512;
 /// The same with room for any list, as constant expressions need it.
 template <class T> using node_table = node_map<T, std::array<T, max_nodes>>;
 
-/// The same in memory of somebody else.
+/// The same in the caller's memory.
 template <class T> using node_span = node_map<T, std::span<T>>;
 
 }  // namespace attune

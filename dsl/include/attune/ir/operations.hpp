@@ -196,7 +196,7 @@ constexpr const operation_row& about(operation op) {
     return operation_table::rows_of_all[static_cast<std::size_t>(op)];
 }
 constexpr family family_of(operation op) { return about(op).family; }
-/// Whether an operation chooses among what is precomputed.
+/// Whether an operation chooses among the elements of a precomputed tensor.
 constexpr bool chooses(operation op) { return op == operation::top_k || op == operation::top_p; }
 
 namespace operation_table {
@@ -287,7 +287,7 @@ constexpr std::string_view fault_of(const graph_ir& graph, const instruction& no
     return {};
 }
 
-/// What a node's value varies with.
+/// The variables on which a node's value depends.
 struct dependences_of_node {
     unsigned on{};          ///< bits of `variable`
     std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-/// Axes of outputs whose names and extents a graph says itself: the channels of tokens, the indices of what is
-/// precomputed.
+/// Axes of outputs whose names and extents the graph states itself: the channels of tokens, the indices of precomputed
+/// tensors.
 namespace attune {
 
-/// Axes of what is precomputed: batch, head, its indices.
+/// Axes of a precomputed tensor: batch, head, its indices.
 constexpr std::size_t rank_of_precomputed(const instruction& of) { return 2 + of.argument_count / 2U; }
 
 /// The name of such an axis, by its place among the output's axes.

@@ -86,7 +86,7 @@ constexpr bool has_recurrences(node_list nodes) { return recurrence_of(nodes) >=
 constexpr recurrence_arguments form_of_recurrence(node_list nodes) { return arguments_of(nodes[recurrence_of(nodes)]); }
 
 /// Whether a recurrence has a state for each key head, which several query heads read: where its step and its initial
-/// state read tensors of key heads at h, and h stands nowhere else. Any other has one for each head.
+/// state read tensors of key heads at h, and h stands nowhere else. Any other recurrence has a state for each head.
 constexpr bool has_states_of_key_heads(const graph_ir& graph, node_id recurrence) {
     node_table<bool> reached{};
     reached[recurrence] = true;
@@ -109,8 +109,9 @@ constexpr bool has_states_of_key_heads(const graph_ir& graph, node_id recurrence
     return of_key_heads;
 }
 
-/// Whether the initial state of a recurrence is an input (batch, head, depth, value depth) as it lies, which the first
-/// chunk reads. One over key heads is, where the states are of key heads: else several heads begin with one of it.
+/// Whether the initial state of a recurrence is an input (batch, head, depth, value depth) that the first chunk reads
+/// as it lies. An input over key heads is one only if the states are of key heads: else several heads begin with one of
+/// its states.
 constexpr bool is_a_state_as_passed(const graph_ir& graph, node_id recurrence) {
     const auto at = [&](node_id n) -> const instruction& { return graph.nodes[n]; };
     const instruction& it = at(arguments_of(at(recurrence)).initial);
@@ -194,7 +195,7 @@ private:
     recurrence_arguments to_{};
 };
 
-/// A recurrence stands beside no scores, and its step is made of what is known before it.
+/// No scores stand beside a recurrence, and its step is made of values that are known before it.
 constexpr void judge_recurrences(ir_builder& list) {
     if (!list.has_recurrences) return;
     node_table<bool> made_of_states{};

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-/// What a graph stores: which tensors, over which positions, along which channels.
+/// The stores of a graph: their tensors, their positions, their channels.
 namespace attune {
 
 /// The input that a store writes to.
@@ -15,7 +15,7 @@ constexpr std::int16_t tensor_of(node_list nodes, const store_declaration& store
     return nodes[place.arguments[0]].input;
 }
 
-/// What a store writes, and where it does: `store(element, where(condition, value, element))` leaves an element as it
+/// The value of a store, and its condition: `store(element, where(condition, value, element))` leaves an element as it
 /// is where the condition does not hold. It neither reads it then nor looks at its place.
 struct stored_value {
     node_id value;
