@@ -15,7 +15,7 @@
 #include <vector>
 
 #pragma GCC visibility push(hidden)
-/// What a call is given from C, as calls take it. Everything here throws attune::error.
+/// A call's arguments from C, in the form of the typed calls. Everything here throws attune::error.
 namespace attune::detail {
 
 /// A call's arguments as the typed calls make them too; on the heap, since kernels need what there is of the stack.

@@ -17,7 +17,7 @@ namespace {
 using detail::fail;
 using detail::say;
 
-// What some versions of the header have no names for.
+// Numbers that some versions of the header do not name.
 constexpr std::uint8_t code_of_bool = 6, code_of_f8_e4m3 = 10, code_of_f8_e5m2 = 12;
 constexpr std::uint64_t padded = 1u << 2;
 constexpr DLPackVersion spoken{1, 1};
@@ -50,7 +50,7 @@ std::string spelling(DLDataType type) {
     return type.lanes == 1 ? text : say(text, " in vectors of ", int{type.lanes});
 }
 
-/// A type of attune's that holds what elements of this one usually are: whole numbers, truths or reals.
+/// A type of attune's for the usual elements of this one: whole numbers, truths or reals.
 std::string_view nearest(DLDataType type) {
     if (type.code == kDLInt || type.code == kDLUInt) return "i32";
     return type.code == code_of_bool ? "bool" : "f32";

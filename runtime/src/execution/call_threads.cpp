@@ -12,14 +12,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Of one thread, where the others sleep and where they are awake: 14 to 45 microseconds, and 6 to 20.
+/// The work of one thread if the others sleep, and if they are awake: 14 to 45 microseconds, and 6 to 20.
 constexpr std::int64_t of_sleeping = 900'000, of_awake = 400'000;
 
 int shared_by(std::int64_t work, std::int64_t of_thread, int threads) {
     return static_cast<int>(std::clamp<std::int64_t>(work / of_thread, 1, threads));
 }
 
-/// When the last call ended, of any thread, that is shared only where it follows another one.
+/// The end of the last call, of any thread, that is shared only because it follows another one.
 constinit std::atomic<clock::rep> last_end{std::numeric_limits<clock::rep>::min() / 2};
 
 }  // namespace

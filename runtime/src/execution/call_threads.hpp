@@ -5,11 +5,11 @@
 /// On how many threads a call of decode or of a recurrence runs.
 namespace attune::detail {
 
-/// Of at most `threads`, for so many multiply-adds and elements read, where the others sleep. A thread that sleeps
-/// takes longer to wake than a short call takes.
+/// The threads, `threads` at most, for so many multiply-adds and elements read, if the others sleep. Waking a thread
+/// takes longer than a short call.
 int threads_worth(std::int64_t work, int threads);
 
-/// The same for a call that begins now and ends with this object. Where it follows another short one at once, it is
+/// The same for a call that begins now and ends with this object. If it follows another short call at once, it is
 /// shared sooner: attune's threads are still awake (pool.hpp), or are woken for those that follow.
 class call_threads {
 public:
@@ -21,7 +21,7 @@ public:
 
 private:
     int count_;
-    bool depends_;  ///< on what was before
+    bool depends_;  ///< on the call before
 };
 
 }  // namespace attune::detail

@@ -16,8 +16,8 @@
 #include <new>
 #include <string>
 
-/// Halide's hooks are process-wide. attune's are installed once, at the first call, and pass on what is not attune's:
-/// kernels of the application's own go on with the handlers that were there before.
+/// Halide's hooks are process-wide. attune's are installed once, at the first call. They pass on calls of other
+/// kernels: those of the application go on with the handlers that were there before.
 namespace attune::detail {
 namespace {
 
@@ -46,7 +46,7 @@ struct call_context {
         }
         return std::min(spare, helpers);
     }
-    /// There is no way for an exception through a kernel: it waits for the kernel's end.
+    /// An exception cannot pass through a kernel: it waits for the kernel's end.
     int pause() noexcept {
         if (thrown) return halide_error_code_generic_error;  // by a task of another kernel of the call
         try {
@@ -155,7 +155,7 @@ void run_loop(kernel_loop& loop, int count, int helpers) {
     }
 }
 
-// What Halide calls is noexcept: there is no way for an exception through a kernel.
+// Functions that Halide calls are noexcept: an exception cannot pass through a kernel.
 int on_parallel_for(void* user_context, halide_task_t task, int first, int count, std::uint8_t* closure) noexcept {
     call_context* const call = ours(user_context);
     if (!call) return previous.parallel_for(user_context, task, first, count, closure);

@@ -31,7 +31,7 @@ private:
     sigset_t before_;
 };
 
-/// Until it is so, but not for long. Whoever needs the CPU gets it.
+/// Waits until it is so, but not for long. Whoever needs the CPU gets it.
 template <class Ready> void look_for(Ready ready) {
     const auto end = std::chrono::steady_clock::now() + pool::time_awake;
     while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();

@@ -27,7 +27,7 @@ constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes a thread keep
 
 struct alignas(alignment) header {
     std::size_t capacity;
-    std::size_t asked;  ///< of it, rounded up to the alignment: what a larger block from the cache is counted as
+    std::size_t asked;  ///< of it, rounded up to the alignment: a larger block from the cache counts as this
 };
 
 /// Under AddressSanitizer a kernel may touch the bytes that it asked for, as long as it has them, and none of the rest
@@ -75,7 +75,7 @@ public:
         ended_ = true;
         while (count_ > 0) std::free(blocks_[--count_]);
     }
-    /// Whether what is kept is freed when the thread ends: not if there is no memory to register that, nor once it has
+    /// Whether kept blocks are freed when the thread ends: not if there was no memory to register that, nor once it has
     /// ended.
     bool usable();
 

@@ -4,11 +4,12 @@
 #include <new>
 
 #pragma GCC visibility push(hidden)
-/// Scratch memory of kernels. Every thread keeps what its kernels gave back, so that the second call of a kind
+/// Scratch memory of kernels. Every thread keeps the blocks that its kernels gave back, so the second call of a kind
 /// allocates nothing. Blocks are aligned to 128 bytes and may be read 128 bytes beyond either end, as Halide asks for.
 namespace attune::detail {
 
-/// The most that a call takes of its caller's stack, which may be small: what is larger than registers lies in scratch.
+/// The most that a call takes of its caller's stack, which may be small: everything larger than registers lies in
+/// scratch.
 inline constexpr std::size_t most_stack = 16384;
 
 void* take_scratch(std::size_t bytes) noexcept;  ///< null where there is no memory

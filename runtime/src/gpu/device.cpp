@@ -18,7 +18,7 @@
 namespace attune::detail {
 namespace {
 
-/// What this thread is launching; Halide's hooks ask.
+/// The launch of this thread, for Halide's hooks.
 thread_local const device_queue* current = nullptr;
 
 bool is_cuda(const device_call& call) { return call.target == std::string_view("cuda"); }

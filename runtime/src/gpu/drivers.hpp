@@ -44,8 +44,7 @@ struct cuda_functions {
 /// Looked up once.
 const cuda_functions& cuda_driver();
 const char* cuda_lacks();
-/// Where there are CUDA devices: that all of them have the compute capability, ten times, which kernels for one alone
-/// need.
+/// Whether all CUDA devices have this compute capability (ten times), as kernels for one capability need.
 const char* cuda_cards_lack(int capability);
 /// The caller's context; else this thread's current one, as after any call of CUDA's runtime, if it belongs to the
 /// given device; else the device's primary one.

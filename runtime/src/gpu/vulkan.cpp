@@ -117,8 +117,8 @@ void* in_place_of_vulkans(void* library, const char* name) {
 }
 
 // Pieces of memory that lie beside each other and are free become one, of which Halide 21 may go on using a buffer of
-// the size before. Between calls it keeps none, and so has none to join; that no other call is under way sees to it
-// that all can go.
+// the size before. Between calls it keeps none, and so has none to join; no other call is under way, so all of them can
+// go.
 vulkan_turn::vulkan_turn(const device_call& call, void* user_context) : user_context_(user_context) {
     if (!is_vulkan(call)) return;
     static std::mutex one_call;

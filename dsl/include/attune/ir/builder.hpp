@@ -28,7 +28,7 @@ enum class gradient_fault : std::uint8_t {
     of_several_cores,
     of_stores,
     of_a_recurrence,
-    without_scores,  ///< no output that a gradient is asked for is made of scores
+    without_scores,  ///< no score has a part in the gradients that are asked for
     too_long
 };
 

@@ -57,7 +57,7 @@ struct context::state {
         try {
             for (const auto& [asked, what] : under_way) carrier->cancel(request{asked});
             carrier->cancel(hearing);
-        } catch (...) {  // of what is given up nobody hears
+        } catch (...) {  // nobody hears of a request that is given up
         }
     }
 
@@ -92,7 +92,7 @@ struct context::state {
 
     int tag(int part) const { return 1 + static_cast<int>(calls % calls_apart) * parts + part; }
 
-    /// What this rank tells of a request that is not over.
+    /// This rank's notice about a request that is not over.
     notice of(request asked) const {
         const open& it = under_way.at(static_cast<std::uint64_t>(asked));
         const std::string within = say(" within ", in_seconds(how.timeout), ", got ");
@@ -113,7 +113,7 @@ struct context::state {
         return mine;
     }
 
-    /// What this rank tells that hears of a failure and waits for no request in particular.
+    /// The notice of a rank that hears of a failure and waits for no request in particular.
     notice of_any() const {
         const auto first = std::min_element(under_way.begin(), under_way.end(),
                                             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -171,7 +171,7 @@ struct context::state {
         conclude(mine);
     }
 
-    /// Tells all ranks, hears as many of them as tell something in time, and throws what follows of that.
+    /// Tells all ranks, hears those that answer in time, and throws the sentence that follows.
     [[noreturn]] void conclude(notice mine) {
         mine.call = calls;
         const int ranks = carrier->size(), rank = carrier->rank();
@@ -201,7 +201,7 @@ struct context::state {
         throw context_failure(failed);
     }
 
-    /// What cannot be told to a rank that died is left untold.
+    /// A notice to a dead rank is dropped.
     template <class Work> static void quietly(Work&& work) {
         try {
             work();

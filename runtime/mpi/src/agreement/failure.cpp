@@ -33,7 +33,7 @@ std::string verdict(std::span<const std::optional<notice>> told) {
     };
     if (const notice* const one = first([](const notice& each) { return each.what == notice::thrown; }))
         return say("attune: on rank ", one->rank, ": ", one->sentence());
-    // A rank that is waited for may itself wait for another: to blame is one of which nothing is heard.
+    // An awaited rank may itself wait for another. The blame goes to a silent rank.
     const auto for_silent = [&](const notice& each) {
         return each.what == notice::waiting && std::find(silent.begin(), silent.end(), each.awaited) != silent.end();
     };

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// A call that failed after the agreement: every rank tells every other what it met or what it waits for, and all judge
-/// by the same notices, so that all throw one sentence.
+/// A call that failed after the agreement. Every rank tells every other its error or the message that it awaits. All
+/// judge by the same notices, so all throw one sentence.
 namespace attune::mpi {
 
 /// What a rank tells of itself. Plain bytes of a fixed size: it is a message as it is.
@@ -28,7 +28,7 @@ struct notice {
     std::string_view sentence() const { return text.data(); }
 };
 
-/// The sentence, of what each rank told, or nothing of those that told nothing.
+/// The sentence, from the notice of each rank; nothing stands for a rank that told nothing.
 std::string verdict(std::span<const std::optional<notice>> told);
 
 /// "60 s"

@@ -18,8 +18,8 @@
 #include "c/tensor.hpp"
 #include "mpi/src/c/c_arguments.hpp"
 
-/// The functions of attune/mpi.h. What one rank refuses it says in the agreement with which the call would have begun,
-/// so that no other rank waits for it.
+/// The functions of attune/mpi.h. A rank states its refusal in the agreement that begins the call, so no other rank
+/// waits for it.
 struct attune_mpi_context {
     std::shared_ptr<attune::mpi::context> world;
 };
@@ -70,7 +70,7 @@ template <class Handle> void check_place(Handle* const* place, std::string_view 
     if (!place) fail(say("a place for the ", of), "null", say("the address of an ", type, "*"));
 }
 
-/// What this rank makes of its arguments before the agreement of `call`, in which it tells the others if it cannot.
+/// This rank's arguments, made before the agreement of `call`. If they cannot be made, the rank tells the others in it.
 template <class Make> auto of_arguments(context& world, const std::string& call, Make&& make) {
     try {
         return make();
@@ -129,7 +129,7 @@ attune_mpi_planning known_of(const attune_mpi_planning* given) {
     return known;
 }
 
-/// What a plan is made of.
+/// The parts of a plan.
 struct question {
     question(const attune_mpi_planning& what, const c_arguments& given, const attune_options* options)
         : what(from_c(what)),
@@ -140,7 +140,7 @@ struct question {
     c_options how;
 };
 
-/// What a call is made of; it lives as long as a prepared one.
+/// The parts of a call; they live as long as a prepared one.
 struct call_from_c {
     call_from_c(const kernel_table& table, const c_arguments& given, const attune_options* options)
         : table(table), given(detail::arguments_of_call(table.graph, table.variant, given.view())), how(options) {}

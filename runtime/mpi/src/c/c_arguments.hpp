@@ -8,7 +8,7 @@
 
 #include "c/arguments.hpp"
 
-/// What attune/mpi.h is given, as calls over ranks take it. Everything here throws attune::error.
+/// The arguments of attune/mpi.h, in the form of calls over ranks. Everything here throws attune::error.
 namespace attune::mpi::detail {
 
 /// The kernels of a variant that this copy of attune can call over ranks.

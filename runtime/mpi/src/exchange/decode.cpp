@@ -39,8 +39,8 @@ tree_call::tree_call(context& world, const layout& plan, const kernel_table& tab
     prepare_parts(common_arguments(query_positions_), between_messages(how));
 }
 
-/// A call for each part of the keys. What a kernel would refuse of all of them, and of the caller's outputs, is refused
-/// here.
+/// A call for each part of the keys. Everything that a kernel would refuse in them, or in the caller's outputs, is
+/// refused here.
 void tree_call::prepare_parts(const arguments& common, const attune::options& how) {
     const std::int64_t rows = std::ssize(plan_.positions());
     const auto prepared_for = [&](std::int64_t first, std::int64_t keys, bool with_sinks,

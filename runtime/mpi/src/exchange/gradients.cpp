@@ -86,7 +86,7 @@ void gradient_call::derivative::add(const tensor& part, std::int64_t first) {
     });
 }
 
-/// What a call made of this rank's own.
+/// The gradients that a call made for this rank's own keys.
 void gradient_call::add_own(int call) {
     for (derivative& each : derivatives_)
         if (each.of != role::travels || has_own_keys(call)) each.add(made_by(call, each), 0);
@@ -133,7 +133,7 @@ void gradient_call::add(std::span<const returned> all) {
     }
 }
 
-/// Of what every rank has whole: the parts of all ranks, in their order, so that all get the same bits.
+/// For inputs that every rank has whole: adds the parts of all ranks, in their order, so all get the same bits.
 void gradient_call::add_up_whole(derivative& each) {
     const auto ranks = count(world_.size());
     const std::size_t most = std::max<std::size_t>(1, most_gathered / sizeof(float) / ranks);
@@ -150,7 +150,7 @@ void gradient_call::add_up_whole(derivative& each) {
     }
 }
 
-/// A rank waits for what others do in stages before its own, and so none waits in a circle.
+/// A rank waits only for earlier stages of others, so no ranks wait in a circle.
 traffic gradient_call::run() {
     traffic done;
     for (derivative& each : derivatives_) std::ranges::fill(each.sum, 0.0f);

@@ -54,7 +54,7 @@ void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_t
                 consider(each, parts);  // of one group all are the same
     };
     consider_with(std::max(1, made_for_.head_parts));
-    // Where heads see other keys, nobody knows how much work a share of them is.
+    // If heads see different keys, the work of a share of them is unknown.
     const bool apart = made_for_.head_parts == 0 && !deterministic_ && made_for_.layout != arrangement::own &&
                        std::ranges::none_of(graphs_, [](const exchange_plan& each) {
                            return each.makes_gradients || each.heads_differ;

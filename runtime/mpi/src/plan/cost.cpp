@@ -147,7 +147,7 @@ cost cost_of(const work_table& graph, const chunks& tokens, const std::vector<in
             const double c = r.flops / speed.flops;
             const double m = std::max(r.received, r.sent) / speed.bytes + r.messages * speed.latency;
             best.sending = std::max(best.sending, m);
-            // What is only sent needs no stages.
+            // Chunks that are only sent need no stages.
             const double joining = k * r.joined * bytes.results / speed.merged;
             slowest = std::max(slowest, std::max(c, m) + (r.received > 0 ? std::min(c, m) / k : 0) + joining);
         }

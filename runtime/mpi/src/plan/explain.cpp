@@ -15,7 +15,7 @@ std::string bytes(double count) { return in_bytes(static_cast<std::uint64_t>(cou
 
 std::string milliseconds(double seconds) { return say(in_short(1000 * seconds), " ms"); }
 
-/// What a plan of decode says of one graph.
+/// The part of a decode plan's explanation for one graph.
 std::string decode_in_words(const layout& plan, const exchange_plan& graph) {
     const cost& of = graph.predicted;
     return say("variant    ", graph.variant, ", ", plan.made_for().queries, " queries on every rank\n",  //

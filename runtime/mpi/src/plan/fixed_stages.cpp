@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-/// Stages that are the same on any number of ranks: all keys of some positions, in their order. What a row of results
-/// is made of, and in which order, then depends on no layout.
+/// Stages that are the same on any number of ranks: all keys of some positions, in their order. The summands of a row
+/// of results, and their order, then depend on no layout.
 namespace attune::mpi::detail {
 namespace {
 

@@ -15,7 +15,7 @@ namespace {
 
 const instruction& node_of(const graph_ir& graph, node_id n) { return graph.nodes[n]; }
 
-/// Marks what a node is made of.
+/// Marks the nodes that a node is made of.
 void reach(const graph_ir& graph, node_id from, std::vector<bool>& reached) {
     if (reached[static_cast<std::size_t>(from)]) return;
     reached[static_cast<std::size_t>(from)] = true;
@@ -133,7 +133,7 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
         if (const instruction& it = shard.nodes[n]; it.op == operation::load && is_lengths(shard, it))
             decides[n] = true;  // all_keys, whatever b is
     if (const node_id scores = scores_of(shard); scores >= 0) reach(shard, scores, in_scores);
-    for (std::size_t n = 0; n < shard.nodes.size(); ++n)  // what is dropped at random is computed all the same
+    for (std::size_t n = 0; n < shard.nodes.size(); ++n)  // pairs that are dropped at random are computed, too
         if (in_scores[n] && shard.nodes[n].kind == kind::condition && shard.nodes[n].op != operation::keep)
             reach(shard, node_at(n), decides);
     deciders found{std::vector<bool>(shard.inputs.size())};

@@ -113,7 +113,7 @@ std::vector<int> greedy(std::span<const work_table> graphs, int ranks, bool by_k
     return owner;
 }
 
-/// The query chunks that need each chunk of keys, in calls: what its rank sends, or nearly.
+/// The query chunks that need each chunk of keys, in calls: about as many as its rank sends.
 std::vector<double> readers_of_chunks(std::span<const work_table> graphs) {
     std::vector<double> readers(at(graphs[0].count));
     for (const work_table& graph : graphs)
@@ -124,8 +124,8 @@ std::vector<double> readers_of_chunks(std::span<const work_table> graphs) {
     return readers;
 }
 
-/// What many see, such as the front of a long document, has little work itself: by work alone some rank gets much of it
-/// and all others wait for its port. Here both are loads, in means of a rank.
+/// A chunk that many see, such as the front of a long document, has little work itself: by work alone some rank gets
+/// many of these, and all others wait for its port. Here both are loads, in means of a rank.
 std::vector<int> with_ports(std::span<const work_table> graphs, int ranks) {
     const int count = graphs[0].count;
     const auto in_means = [&](std::vector<double> loads) {
@@ -178,7 +178,8 @@ std::vector<int> pieces(std::span<const work_table> graphs) {
     return first;
 }
 
-/// Whole pieces, the longest first, to the least loaded rank with room for all of one; what fits nowhere is filled in.
+/// Whole pieces, the longest first, to the least loaded rank with room for all of one; pieces that fit nowhere are
+/// filled in.
 std::vector<int> whole_documents(std::span<const work_table> graphs, int ranks) {
     const std::vector<double> work = work_of_chunks(graphs);
     const int count = graphs[0].count;

@@ -225,7 +225,7 @@ std::string list_of(const rates& speed) {
                ", merged ", exactly(speed.merged), ", read ", exactly(speed.read));
 }
 
-/// What the model divides by and multiplies with: of other numbers it would make a choice that means nothing.
+/// Checks the numbers by which the model divides and multiplies: with bad ones its choice would mean nothing.
 void check_numbers(const rates& speed, std::span<const double> weights) {
     const auto usable = [](double each) { return std::isfinite(each) && each >= 0; };
     if (!usable(speed.flops) || !usable(speed.bytes) || !usable(speed.latency) || !usable(speed.merged) ||

@@ -44,12 +44,12 @@ halide_type_t halide_type(element_type e) {
     return {halide_type_handle, 64, 1};
 }
 
-/// What an empty tensor is bound to: kernels clamp what they read to where something could be, so it has to be there.
+/// The memory of empty tensors: kernels clamp their reads to where an element could be, so memory has to be there.
 /// Longer than any depth.
 alignas(128) std::array<std::uint8_t, 16384> nothing{};
 
 /// The step along an axis that the kernel sees `seen` long. Kernels insist on 1 along a depth. In a tensor without
-/// elements no step leads on, but along an axis that may be a depth: the others may be longer than `nothing`.
+/// elements every step is 0, except along an axis that may be a depth: the other axes may be longer than `nothing`.
 std::int64_t stride_of(const tensor& t, int axis, std::int64_t seen) {
     const std::int64_t own = t.extent(axis);
     const bool innermost = axis == t.rank() - 1, empty = t.empty();
@@ -221,7 +221,7 @@ void bound_call::check_sizes() const {
              say(computed), "fewer batch elements or positions a call");
 }
 
-/// What one run has for itself: the places of the arguments, and what the kernel keeps in rows and outputs of its own.
+/// The memory of one run: the places of the arguments, and the rows and outputs that the kernel keeps for itself.
 struct bound_call::lent {
     scratch memory, rows;
     std::array<std::int32_t, 2> of_keys;

@@ -24,15 +24,15 @@ std::string_view forced_target(const options& how, std::string_view& by);
 /// The target of kernels that read memory of a GPU; empty for the host's.
 std::string_view target_of(memory where);
 
-/// Everything that a call needs, checked: construction throws attune::error for what the arguments are, `check_values`
-/// for what is in their memory, and after these nothing can be refused any more. Neither they nor `run` allocate from
-/// the heap for a variant of ordinary size. What is constructed does not change: on the host any number of threads may
-/// run it.
+/// Everything that a call needs, checked. Construction refuses arguments by their shapes, types and pointers,
+/// `check_values` by the contents of their memory: both throw attune::error. Nothing is refused afterwards. Neither
+/// they nor `run` allocate from the heap for a variant of ordinary size. A constructed call does not change: on the
+/// host any number of threads may run it.
 class bound_call {
 public:
     enum class outputs : bool { optional, needed };
 
-    /// `first_batch`, `first_query`: what the caller calls batch element 0 and query 0.
+    /// `first_batch`, `first_query`: the caller's numbers of batch element 0 and query 0.
     bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted,
                bool explain, std::int64_t first_batch = 0, std::int64_t first_query = 0);
     ~bound_call();
@@ -44,7 +44,7 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
-    /// Of them, by the keys in use, where the others sleep.
+    /// The threads that the keys in use are worth, if the others sleep.
     int threads_in_use() const { return threads_worth(work(given_), threads_); }
     int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
@@ -56,7 +56,8 @@ public:
     /// Lengths, and indices that tensors hold: before each run and before `blocks`.
     void check_values() const { check_values(given_); }
     void run(int threads) const { run({given_, argv_}, threads); }  ///< not if there is nothing to do
-    /// An argument, and what stands for it in one run: a tensor alike, or a number that decides nothing (rebind.hpp).
+    /// An argument and its replacement in one run: a tensor like it, or a number that decides no index and no length
+    /// (rebind.hpp).
     struct replacement {
         const named_argument *bound, *by;
     };
@@ -72,9 +73,7 @@ public:
 
     std::size_t saved_bytes() const;  ///< of the rows that the kernel keeps for itself
     std::size_t sum_bytes() const;    ///< of a gradient: of the sums of all parts of the queries
-    std::size_t table_bytes() const {
-        return table_bytes_;
-    }  ///< of what conditions are tabulated in; known after `blocks`
+    std::size_t table_bytes() const { return table_bytes_; }  ///< of the tables of conditions; known after `blocks`
 
 private:
     struct slot;
@@ -83,7 +82,7 @@ private:
     void bind_inputs();
     void bind_outputs();
     void check_sizes() const;
-    /// What one run reads and writes.
+    /// The memory that one run reads and writes.
     struct run_arguments {
         const matched_arguments& given;
         std::span<void* const> argv;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <new>
 
-/// Calls of what was prepared, with other tensors and numbers.
+/// Prepared calls with other tensors and numbers.
 namespace attune::detail {
 namespace {
 

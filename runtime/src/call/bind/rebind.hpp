@@ -10,12 +10,12 @@
 #pragma GCC visibility push(hidden)
 namespace attune::detail {
 
-/// The scalars that say how long something is or where it lies, a bit for each input: what was checked of a call, and
-/// which of its indices have to be looked at, holds for their values alone.
+/// The scalars that decide a length or an index, a bit for each input. The checks of a call, and the choice of the
+/// indices to look at, hold for their values alone.
 std::uint64_t deciding_scalars(const graph_ir& graph);
 
-/// What stands for the arguments of a prepared call in one call of it. Refuses names that the call was not prepared
-/// with or that come twice; if `alike`, also tensors that differ by more than their address.
+/// The replacements of a prepared call's arguments in one call. Refuses names that the call was not prepared with or
+/// that come twice; if `alike`, also tensors that differ by more than their address.
 class replacements {
 public:
     replacements(const graph_ir& graph, std::span<const named_argument> prepared,

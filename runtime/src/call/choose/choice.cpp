@@ -86,8 +86,8 @@ std::optional<int> steps_between(std::string_view one, std::string_view other) {
     return std::abs(*a - *b);
 }
 
-/// The model whose schedules this one takes: its own, or where no kernel of the table is of it the nearest of its maker
-/// and family among the kernels for which `keep` holds. Empty: nobody's.
+/// The model whose schedules this one takes: itself if the table has a kernel for it, else the nearest of its maker and
+/// family among the kernels for which `keep` holds. Empty: none.
 template <class Keep> std::string_view model_taken(const kernel_table& table, std::string_view own, Keep keep) {
     std::string_view nearest;
     int steps = std::numeric_limits<int>::max();
@@ -138,7 +138,7 @@ void check_types_and_depths(const kernel_table& table, const kernel_request& ask
     if (!asked.value_depth && asked.value_depth_matters) refuse_several("value depth", &kernel::value_depth);
 }
 
-/// Of the target that was asked for, which is not linked or does not run here.
+/// Refuses the target that was asked for, which is not linked or does not run here.
 [[noreturn]] void refuse_asked(const kernel_table& table, const kernel_request& asked, const std::string& linked,
                                const std::string& lacks, const std::string& runnable) {
     const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
@@ -179,7 +179,7 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     const auto runs = [&](const kernel& k) {
         return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
     };
-    // The level first, by what runs on any CPU of it, and then whose schedule.
+    // First the level, by kernels for any of its CPUs or for this one; then the schedule.
     for (const kernel& k : table.kernels)
         if (asked_for(k) && (k.cpus == nullptr || was_measured_on(k, cpu.model)) && runs(k) &&
             (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))

@@ -25,8 +25,8 @@ std::int64_t bound_call::stacks() const {
     return shape_[axis_kind::batch] * stacked_heads() * std::max<std::int64_t>(blocks, 1);
 }
 
-/// Whether the heads of a token lie side by side in keys or values: those of one head are pieces of many pages then,
-/// and what memory gives beside each piece is the next head's.
+/// Whether the heads of a token lie side by side in keys or values. The keys of one head are then pieces of many pages,
+/// and memory delivers the next head's beside each piece.
 bool bound_call::is_token_major() const {
     const graph_ir& graph = table_.graph;
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -54,8 +54,8 @@ std::int64_t bound_call::keys_of_query(const matched_arguments& given) const {
     return std::clamp<std::int64_t>(keys, 0, shape_[axis_kind::key]);
 }
 
-/// The keys in use that some query can see, of the batch element that has the most, and of all of them. Where the host
-/// cannot read kv_lengths they may be all that there is room for.
+/// The keys in use that some query can see, of the batch element that has the most, and of all of them. If the host
+/// cannot read kv_lengths, all slots count.
 bound_call::seen_keys bound_call::keys_in_use(const matched_arguments& given) const {
     const std::int64_t batches = shape_[axis_kind::batch], slots = shape_[axis_kind::key];
     const std::int64_t queries = std::min<std::int64_t>(shape_[axis_kind::query], chosen().query_block),
@@ -74,20 +74,21 @@ bound_call::seen_keys bound_call::keys_in_use(const matched_arguments& given) co
     return result;
 }
 
-/// By shapes, by the keys that are seen and by what lies beside what, so that no bit depends on the threads or on the
-/// slots; if asked for, not by the batch or the keys either.
+/// The number of splits depends on shapes, on the visible keys and on the layout of heads, so no bit depends on the
+/// threads or on the slots. If determinism is asked for, it depends on neither the batch nor the keys.
 std::int32_t bound_call::splits_of(std::int64_t keys) const {
     if (how_.deterministic || chosen().key_splits <= 1) return chosen().key_splits;
-    // Enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for.
+    // Enough to share out evenly; on a GPU, enough to ask for all of the memory's bandwidth.
     const std::int64_t tasks = is_device(chosen().target) ? 1024 : 64;
     const auto splits_for = [this](std::int64_t count) {
         return (count + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
     };
     const std::int64_t blocks = (keys + chosen().key_block - 1) / chosen().key_block;
     std::int64_t wanted = splits_for(tasks);
-    // A thread reads a split for head after head (pool.cpp): so short that what lies beside is still in its caches.
+    // A thread reads a split for head after head (pool.cpp). Splits are so short that the neighbouring head is still in
+    // its caches.
     if (keys / 512 > wanted && is_token_major()) wanted = keys / 512;
-    // Of fewer blocks there are more only where threads had none else.
+    // Splits are shorter than `fewest_blocks_of_split` only if threads would have no task otherwise.
     constexpr std::int64_t fewest_tasks = 32;
     if (!is_device(chosen().target))
         wanted = std::min(wanted, std::max(blocks / fewest_blocks_of_split, splits_for(fewest_tasks)));
@@ -99,7 +100,7 @@ int bound_call::key_splits() const { return chosen().key_splits == 0 ? 0 : split
 /// The user context, the inputs, kv_lengths, and the two numbers of decode.
 std::size_t bound_call::inputs_of_kernel() const { return table_.graph.inputs.size() + 2 + (most_splits_ ? 2 : 0); }
 
-/// Of one run: lengths are read anew, since a prepared call may have others.
+/// The numbers of one run: lengths are read anew, since a prepared call may have others.
 void bound_call::count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers,
                             std::span<void*> argv) const {
     const seen_keys keys = keys_in_use(given);
@@ -108,7 +109,7 @@ void bound_call::count_keys(const matched_arguments& given, std::array<std::int3
     argv[end - 2] = &numbers[0], argv[end - 1] = &numbers[1];
 }
 
-/// In multiply-adds and elements read, of which a thread does some 20 to 50 in a nanosecond: each key is read once and
+/// In multiply-adds and elements read. A thread does some 20 to 50 of them in a nanosecond: each key is read once and
 /// multiplied with every row, and a weight takes about as long as 32 channels. Each element of a recurrence's state is
 /// read and written in each chunk, and multiplied some times for each token.
 std::int64_t bound_call::work(const matched_arguments& given) const {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-/// What a call asks of a kernel.
+/// The requirements of a call on its kernel.
 namespace attune::detail {
 namespace {
 
-/// The largest power of two that strides and, where it lies on a device, address of a tensor are multiples of, in
-/// bytes. What lies in the host's memory is copied to where its address is one of any.
+/// The largest power of two, in bytes, that divides the strides of a tensor and, on a device, its address. A tensor in
+/// the host's memory is copied to an address that every such power divides.
 int alignment_of_rows(const tensor& t) {
     auto bits = t.where() == memory::host ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data());
     for (int axis = 0; axis + 1 < t.rank(); ++axis)

@@ -15,7 +15,7 @@
 namespace attune::detail {
 namespace {
 
-/// Whether there are places 0 to `places` - 1 alone; four at a time, since tables of pages are looked at in every call.
+/// Whether all are places 0 to `places` - 1; four at a time, since tables of pages are looked at in every call.
 bool all_within(const std::int32_t* at, std::int64_t stride, std::int64_t count, std::int64_t places) {
     using four = std::uint32_t __attribute__((vector_size(16)));
     const auto last = static_cast<std::uint32_t>(places - 1);
@@ -56,7 +56,7 @@ public:
     }
 
 private:
-    /// Of what is the entry of a table itself: without computing anything.
+    /// For an index that is an entry of a table itself: nothing is computed.
     bool all_entries_within() const {
         const instruction& entry = call_.node(use_.index);
         const instruction& key = call_.node(entry.arguments[2]);
@@ -107,7 +107,7 @@ private:
         }
     }
 
-    /// Variables one within the other; of the last, neighbours together.
+    /// Loops over the variables, one within the other; neighbours of the innermost are taken together.
     void walk(number_run& values, variation_bits variable, number_place place) {
         const variation_bits variables = use_.varies & ~(of_tensor | not_before | of_sum);
         while (variable != 0 && (variables & variable) == 0) variable = variable <= variables ? variable << 1 : 0;
@@ -186,7 +186,7 @@ private:
             });
         return most;
     }
-    /// Within the formula of one tensor: what another is made of has channels of its own.
+    /// Within the formula of one tensor: another tensor has channels of its own.
     bool leads_to(node_id from, node_id load) const {
         if (from <= load) return from == load;
         const instruction& n = call_.node(from);
@@ -199,8 +199,8 @@ private:
 
     // --- words
 
-    /// " at (batch 1, page 3)", of what an index is the very element of; else " at (b 1, kv_idx 48)"; empty for a
-    /// number of the whole call.
+    /// " at (batch 1, page 3)" if an index is an element itself; else " at (b 1, kv_idx 48)"; empty for a number of the
+    /// whole call.
     std::string place_of(const number_run& values) const {
         std::string place;
         const auto add = [&](std::string_view name, std::int64_t at) { add_part(place, say(name, " ", at)); };

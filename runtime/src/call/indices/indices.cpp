@@ -118,8 +118,8 @@ private:
         return widest + additions > 31;
     }
 
-    /// An index that leaves 32 bits would wrap around and read another element. Integers that say no place wrap around
-    /// in every kernel, as the language has it.
+    /// An index that leaves 32 bits would wrap around and read another element. Integers that make no index wrap around
+    /// in every kernel, as the language says.
     void check_overflows() {
         analyse();
         for (const node_id at : ranges_.ids()) {
@@ -196,7 +196,7 @@ private:
     void check(node_id load, std::size_t axis) {
         analyse();
         const instruction& n = call_.node(load);
-        // A call without queries or keys is none to refuse: nothing of what it reads there counts.
+        // A call without queries or keys is not refused: none of its reads counts.
         const std::int64_t at_least = call_.along(n, axis) == axis_kind::free ? 0 : 1;
         index_use use{load, n.arguments[axis + 1], axis, std::max(call_.places(n, axis), at_least),
                       call_.ends_with_keys(n, axis)};
@@ -205,13 +205,13 @@ private:
         if (!use.ends_with_keys && ranges_[index].is_within(use.places)) return;
         if (reached_[load] == 0 || (varies & not_before) != 0) return;
         if (call_.node(use.index).op == operation::bound) return check_sums(use);
-        // Kernels do not look at what a channel alone makes, which is a bound index where it is a gradient's.
+        // Kernels do not check an index that a channel alone makes. In a gradient the channel is a bound index.
         const bool of_channels = varies == of_channel || varies == of_value_channel ||
                                  (n.op == operation::deposit && varies >= of_bound && std::has_single_bit(varies));
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
                    is_long = !of_channels && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
         guard_by_store(call_.graph, use);
-        // What positions make is read beyond its axis where a condition says that it does not count.
+        // An index that positions make may lie beyond its axis if a condition says that it does not count.
         if ((varies & of_tensor) == 0) {
             if (all_ ? !find_guards(use) : of_pairs || !is_always(load)) return;
         }
@@ -219,8 +219,8 @@ private:
         add(use, varies);
     }
 
-    /// What has to hold where an index counts, from the read up to what is always computed. False where that is not
-    /// known: the read has several users, or a condition that only the kernel knows.
+    /// The conditions under which an index counts, from the read up to a node that is always computed. False if they
+    /// are unknown: the read has several users, or a condition that only the kernel knows.
     bool find_guards(index_use& use) const {
         if (is_always(use.load)) return true;
         const instruction& first = call_.node(use.load);
@@ -270,7 +270,7 @@ private:
         return n.op == operation::load && call_.read_by(n)->view.where() != memory::host;
     }
 
-    /// What a table has for a sequence and a key, or a page of keys, every place of which is in it.
+    /// The entry of a table for a sequence and a key, or a page of keys; the table has every such place.
     bool is_entry(const instruction& n) const {
         if (n.op != operation::load || call_.read_by(n)->view.type() != element_type::i32) return false;
         for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis) {

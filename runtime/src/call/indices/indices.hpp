@@ -42,7 +42,7 @@ public:
     explicit index_checks(std::pmr::memory_resource& memory) : uses_(&memory) {}
 
     /// Indices that have to be checked for each pair or each channel are found only if `all` is set. To be called after
-    /// the other checks. Refuses indices that leave 32 bits somewhere in the call, and sums over axes that are too
+    /// the other checks. It refuses indices that leave 32 bits somewhere in the call, and sums over axes that are too
     /// short.
     void find(const call_numbers& call, bool all);
     void look(const call_numbers& call) const;

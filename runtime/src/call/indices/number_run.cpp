@@ -223,7 +223,7 @@ void number_run::terminal(node_id at, values& to) {
         for (int i = 0; number& each : r.room(to)) each.integer = first + i++;
         to.counts = to.step != 0;
     };
-    static constexpr fill tensor = [](number_run&, node_id, values&) {};  // what loads and extents ask for is no number
+    static constexpr fill tensor = [](number_run&, node_id, values&) {};  // a tensor is no number
     static constexpr auto of_kind = [](kind is, float real, std::int64_t whole) {
         return is == kind::real ? number{.real = real} : number{.integer = static_cast<integer>(whole)};
     };

@@ -128,7 +128,7 @@ void find_variations(const graph_ir& graph, node_span<variation_bits> to) {
         });
         variation_bits here =
             (differs.on & positions) | (static_cast<variation_bits>(differs.bound) * of_bound & all_bound);
-        // And who knows it.
+        // And who knows the number.
         if (n.op == operation::value_idx) here |= of_value_channel;
         if (n.op == operation::extent || about(n.op).family == family::terminal) return here;
         for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)

@@ -11,11 +11,11 @@
 #include <span>
 
 #pragma GCC visibility push(hidden)
-/// A graph's integers and conditions, computed as kernels compute them: what they vary with, their range, their values
-/// for a run of positions.
+/// A graph's integers and conditions, computed as kernels compute them: their variation, their ranges, their values for
+/// a run of positions.
 namespace attune::detail {
 
-/// What a number varies with, a bit each; those from `of_bound` on are bound indices.
+/// The variables of a number, a bit each; those from `of_bound` on are bound indices.
 using variation_bits = std::uint32_t;
 enum : variation_bits {
     of_batch = variable::batch,
@@ -44,8 +44,8 @@ struct call_numbers {
     std::int64_t key_head(std::int64_t head) const;
     /// A number of the whole call, such as an extent.
     std::int64_t number(node_id node) const { return number_of_call(shape, graph, given, node); }
-    /// The input that a load reads, or to whose gradient a deposit adds; -1 if the kernel makes it. What is said of
-    /// loads below holds for deposits, too.
+    /// The input that a load reads, or to whose gradient a deposit adds; -1 if the kernel makes it. Everything below
+    /// about loads holds for deposits, too.
     int input_of(const instruction& load) const;
     /// The tensor that a load reads; null if the kernel makes it.
     const named_argument* read_by(const instruction& load) const;

@@ -32,7 +32,7 @@ std::string_view name_of(kind k) {
 
 std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
 
-/// What the generators say of the graph, and what is said of the call alone.
+/// The generators' sentences about the graph, and those about this call.
 std::vector<std::string> meaning_of(const kernel_table& table, const explanation& of, bool with_lengths) {
     std::vector<std::string> all(table.notes.conventions.begin(), table.notes.conventions.end());
     const auto is_top_left = [](std::string_view said) { return said.starts_with("alignment: top-left"); };
@@ -77,8 +77,7 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
     return bound.blocks();
 }
 
-/// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at
-/// most.
+/// A thread's note on a block of keys: whether it is visited, and which of its parts, eight at most.
 constexpr std::size_t bytes_of_a_verdict = 9;
 
 namespace {

@@ -47,7 +47,7 @@ packed_call::run_of_sequences run_from(std::span<const std::int32_t> starts, std
     return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first), starts[first], queries(first)};
 }
 
-/// What has to be known of an argument to take the part of it that a run of sequences needs.
+/// The facts of an argument that are needed to take the part of a run of sequences.
 struct argument_axes {
     int batch = -1, query = -1;
     explicit argument_axes(std::span<const axis_kind> axes) {
@@ -103,7 +103,8 @@ public:
     }
 
 private:
-    /// An extent of 1 is all queries where there is one of all sequences: those without any have none of it.
+    /// If all sequences together have one query, an extent of 1 is that query: sequences without queries have none of
+    /// it.
     bool is_packed(const tensor& t, const argument_axes& axes, bool broadcasts) const {
         if (axes.query < 0 || !broadcasts || t.extent(axes.query) != 1) return axes.query >= 0;
         return queries_ == 1 && (axes.batch < 0 || t.extent(axes.batch) == 1);
@@ -117,7 +118,7 @@ argument_axes over_batch() {
     return argument_axes(axes);
 }
 
-/// Visits every tensor of the call: what it is, its axes, and whether it broadcasts.
+/// Visits every tensor of the call, with its axes and whether it broadcasts.
 template <class Visit> void each_tensor(const graph_ir& graph, const matched_arguments& given, Visit visit) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
         if (const input_declaration& d = graph.inputs[i]; !d.is_scalar)

@@ -49,7 +49,7 @@ bool has_heads_apart(const graph_ir& graph) {
     return use_of_axes(graph, operation::h, is_head) == axis_use::apart;
 }
 
-/// A tensor of the call, and where its batch and its heads are. What is written does not broadcast.
+/// A tensor of the call, and its axes of the batch and of heads. A tensor that is written does not broadcast.
 struct placed {
     const named_argument* given;
     bool is_written;
@@ -126,9 +126,9 @@ public:
 private:
     static std::int64_t extent(const placed& t, int axis) { return axis < 0 ? 1 : t.given->view.extent(axis); }
 
-    /// The largest number up to `of` that does; 0: none.
+    /// The largest number up to `of` for which `does` holds; 0: none.
     template <class Does> static std::int64_t largest(std::int64_t of, Does does) {
-        std::int64_t none = 0, some = of + 1;  // of which the first does, or is 0, and the last does not
+        std::int64_t none = 0, some = of + 1;  // `does` holds for the first, or it is 0, and not for the last
         while (some - none > 1) {
             const std::int64_t middle = none + (some - none) / 2;
             (does(middle) ? none : some) = middle;
@@ -140,8 +140,8 @@ private:
         return std::ranges::all_of(tensors_, [&](const placed& t) { return is_within(part(t, 0, batches, 0, heads)); });
     }
 
-    /// Whether something that is written has key heads, as the gradient of keys does: all heads of one make it
-    /// together.
+    /// Whether a tensor that is written has key heads, as the gradient of keys has: all query heads of a key head make
+    /// it together.
     bool writes_of_key_heads() const {
         return std::ranges::any_of(tensors_, [](const placed& t) { return t.is_written && t.key_head >= 0; });
     }

@@ -38,7 +38,7 @@ public:
         if (bound_->nothing_to_do()) return bound_->write_empty_sums();
         bound_->run(threads_of(how_.threads));
     }
-    /// With some arguments replaced. What that may decide anew is bound anew, as `run` does.
+    /// With some arguments replaced. If they may decide something else, the call is bound anew, as by `run`.
     void call(std::span<const named_argument> others) const {
         const replacements by(table_.graph, arguments_, others, !packed_);
         if (bound_ && !is_device(bound_->chosen().target) && !by.decide(table_.graph, deciding_))
@@ -70,7 +70,7 @@ private:
 
     const kernel_table& table_;
     const std::vector<named_argument> arguments_;
-    const std::string target_;  ///< what options point to, and may be gone
+    const std::string target_;  ///< a copy: the options' text may be gone
     const options how_;
     std::uint64_t deciding_{};  ///< scalars, a bit each
     std::optional<const bound_call> bound_;

@@ -119,7 +119,7 @@ bool is_read_once(const graph_ir& graph, std::size_t input) {
 }
 
 /// Whether an output is the last states of a recurrence, in the memory of the input that its first ones are: a call
-/// goes on in place. What else reads that input would read states of some later token.
+/// goes on in place. Any other reader of that input would read states of some later token.
 bool goes_on_in_place(const graph_ir& graph, const matched_arguments& given, const tensor& written, std::size_t input) {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given.outputs[i] || &given.outputs[i]->view != &written) continue;

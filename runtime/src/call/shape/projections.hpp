@@ -8,10 +8,10 @@
 #pragma GCC visibility push(hidden)
 namespace attune::detail {
 
-/// The cost of the tensors that a kernel computes in full (ir/projections.hpp), and of what is precomputed.
+/// The cost of the tensors that a kernel computes in full (ir/projections.hpp), and of precomputed ones.
 struct computed_cost {
     double flops{};               ///< of their matrix products; a multiplication and an addition count as two
-    std::size_t tensor_bytes{};   ///< of those that are no outputs; exact, of what is precomputed at most
+    std::size_t tensor_bytes{};   ///< of those that are no outputs; exact, for precomputed ones an upper bound
     std::size_t packed_bytes{};   ///< of the products' factors that vary with the channel, in the kernel's
                                   ///< panels; exact
     std::size_t largest_bytes{};  ///< of one of both; a kernel counts a tensor's bytes in 32 bits

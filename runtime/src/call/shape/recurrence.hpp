@@ -14,7 +14,7 @@ struct states_view {
     bool operator==(const states_view&) const = default;
 };
 
-/// What run_recurrence is told: the kernel of a chunk, and where everything lies.
+/// The arguments of run_recurrence: the kernel of a chunk, and the places of all tensors.
 struct recurrent_call {
     int (*chunk)(void**);
     std::span<void* const> inputs;  ///< argv up to kv_lengths; its first place is that of the user context

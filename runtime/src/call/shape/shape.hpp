@@ -79,7 +79,7 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given);
 void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::int64_t depth,
             std::int64_t value_depth);
 
-/// Depths that computed tensors state, which the kernel is chosen by.
+/// Depths that computed tensors state. The kernel is chosen by them.
 void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// The lengths and heads that queries(...), keys(...) and values(...) state replace those of tensors. Throws
@@ -129,8 +129,8 @@ void check_stored(const graph_ir& graph, const matched_arguments& given, const c
 element_type output_type(const graph_ir& graph, const matched_arguments& given, const output_declaration& d,
                          element_type chosen);
 
-/// Checks that no tensor shares memory with an output, nor with what the call stores to. Two of the latter may, as keys
-/// and values in one pool: all stores come one after another, and before what reads them.
+/// Checks that no tensor shares memory with an output, nor with what the call stores to. Two tensors to which the call
+/// stores may share memory, as keys and values in one pool: all stores come one after another, and before all reads.
 void check_apart(const graph_ir& graph, const matched_arguments& given);
 
 /// Values of kv_lengths, within 0 .. key_length and within the tables over position. To be called after the other
