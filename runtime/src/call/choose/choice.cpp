@@ -103,6 +103,29 @@ template <class Keep> std::string_view model_taken(const kernel_table& table, st
     return nearest;
 }
 
+/// The kernel of the most demanding level among those for which `keep` holds; null: there is none.
+template <class Keep> const kernel* most_demanding(const kernel_table& table, Keep keep) {
+    const kernel* chosen = nullptr;
+    for (const kernel& k : table.kernels)
+        if (keep(k) && (!chosen || rank_of(k.target) > rank_of(chosen->target))) chosen = &k;
+    return chosen;
+}
+
+/// The kernel nearest to a number of queries among those for which `keep` holds; `first` unless another one is nearer.
+/// Without a number, one with a measured schedule.
+template <class Keep>
+const kernel* nearest_of(const kernel_table& table, const kernel& first, const std::optional<std::int64_t>& queries,
+                         Keep keep) {
+    const kernel* chosen = &first;
+    const auto is_better = [&](const kernel& k) {
+        return queries ? distance(k, *queries) < distance(*chosen, *queries)
+                       : k.cpus != nullptr && chosen->cpus == nullptr;
+    };
+    for (const kernel& k : table.kernels)
+        if (keep(k) && is_better(k)) chosen = &k;
+    return chosen;
+}
+
 /// What differs between the kernels for which `keep` holds: "f32; bf16".
 template <class Keep, class Name> std::string compiled(const kernel_table& table, Keep keep, Name name) {
     std::string result;
@@ -180,23 +203,18 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
         return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
     };
     // First the level, by kernels for any of its CPUs or for this one; then the schedule.
-    for (const kernel& k : table.kernels)
-        if (asked_for(k) && (k.cpus == nullptr || was_measured_on(k, cpu.model)) && runs(k) &&
-            (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))
-            result.chosen = &k;
+    result.chosen = most_demanding(table, [&](const kernel& k) {
+        return asked_for(k) && (k.cpus == nullptr || was_measured_on(k, cpu.model)) && runs(k);
+    });
     if (result.chosen) {
         const auto rank = rank_of(result.chosen->target);
         const auto is_there = [&](const kernel& k) {
             return rank_of(k.target) == rank && asked_for(k) && (k.capability == 0 || runs(k));
         };
         const std::string_view model = model_taken(table, cpu.model, is_there);
-        const auto is_meant = [&](const kernel& k) { return k.cpus == nullptr || was_measured_on(k, model); };
-        const auto is_better = [&](const kernel& k) {
-            return asked.queries ? distance(k, *asked.queries) < distance(*result.chosen, *asked.queries)
-                                 : k.cpus != nullptr && result.chosen->cpus == nullptr;
-        };
-        for (const kernel& k : table.kernels)
-            if (is_there(k) && is_meant(k) && is_better(k)) result.chosen = &k;
+        result.chosen = nearest_of(table, *result.chosen, asked.queries, [&](const kernel& k) {
+            return is_there(k) && (k.cpus == nullptr || was_measured_on(k, model));
+        });
     }
     if (result.chosen && !explain) return result;
 

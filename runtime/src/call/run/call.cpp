@@ -82,34 +82,44 @@ constexpr std::size_t bytes_of_a_verdict = 9;
 
 namespace {
 
-explanation explanation_of(const kernel_table& table, bound_call& bound, const options& how) {
+/// The call's names, extents and types, and its kernel.
+void set_kernel(explanation& result, const kernel_table& table, const bound_call& bound) {
     const kernel& k = bound.chosen();
     const call_shape& shape = bound.shape();
-    const auto extent = [&](axis_kind axis) { return shape[axis]; };
-    explanation result;
-    result.variant = table.variant, result.formula = table.graph.text;
-    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(),
+    result.variant = table.variant;
+    result.formula = table.graph.text;
+    result.kernel = k.symbol;
+    result.target = k.target;
+    result.why = bound.why();
+    result.shapes = bound.why_shapes();
     result.schedule = k.schedule ? k.schedule : "{}";
-    result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head),
-    result.key_heads = bound.key_splits() ? bound.stacked_heads() : extent(axis_kind::key_head);
-    result.query_length = extent(axis_kind::query), result.key_length = extent(axis_kind::key);
-    result.depth = k.depth, result.value_depth = k.value_depth;
-    result.query = k.query, result.key = k.key, result.value = k.value, result.output = k.output;
-    result.query_block = k.query_block, result.key_block = k.key_block;
-    const block_map map = bound.blocks();
-    result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
-    for (const auto& [text, why] : table.notes.conditions) result.conditions.push_back({text, why});
-    result.semantics = meaning_of(table, result, bound.given().kv_lengths != nullptr);
-    result.flops =
-        2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * k.depths_of_pair;
-    const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k);
-    result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes,
-                                    result.packed_bytes = computed.packed_bytes;
-    result.threads = bound.threads_in_use(), result.deterministic = is_deterministic(how);
+    result.batches = shape[axis_kind::batch];
+    result.heads = shape[axis_kind::head];
+    result.key_heads = bound.key_splits() ? bound.stacked_heads() : shape[axis_kind::key_head];
+    result.query_length = shape[axis_kind::query];
+    result.key_length = shape[axis_kind::key];
+    result.depth = k.depth;
+    result.value_depth = k.value_depth;
+    result.query = k.query;
+    result.key = k.key;
+    result.value = k.value;
+    result.output = k.output;
+    result.query_block = k.query_block;
+    result.key_block = k.key_block;
+}
+
+/// Splits, threads and bytes. The tables of conditions have their sizes once `map` was made.
+void set_memory(explanation& result, const bound_call& bound, const block_map& map, const computed_cost& computed) {
+    const kernel& k = bound.chosen();
+    result.threads = bound.threads_in_use();
     result.key_splits = bound.key_splits();
     result.stack_bytes = most_stack;
-    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.saved_bytes = bound.saved_bytes(),
+    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes);
+    result.saved_bytes = bound.saved_bytes();
     result.table_bytes = bound.table_bytes();
+    result.tensor_bytes = computed.tensor_bytes;
+    result.packed_bytes = computed.packed_bytes;
+    result.sum_bytes = bound.sum_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
     if (result.key_splits) {
         result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
@@ -117,14 +127,15 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
         result.split_bytes = k.splits.of_row * static_cast<std::size_t>(rows * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
-    result.sum_bytes = bound.sum_bytes();
     const auto working = std::min<std::int64_t>(result.threads, tasks);
     if (!is_device(k.target) && !result.key_splits)
         result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
     result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.saved_bytes +
                              result.split_bytes + result.sum_bytes + result.table_bytes + result.tensor_bytes +
                              result.packed_bytes;
+}
 
+void add_inputs(explanation& result, const kernel_table& table, const bound_call& bound) {
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];
         if (d.is_scalar) {
@@ -142,20 +153,40 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
         result.inputs.push_back({"kv_lengths", "tensor", element_type::i32, {"batch"}, {lengths->view.extent(0)}});
         result.input_bytes += bytes_of(result.inputs.back());
     }
-    for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
+}
+
+/// By the call's shape: the tensors may have been left out.
+void add_outputs(explanation& result, const kernel_table& table, const bound_call& bound) {
+    for (const output_declaration& d : table.graph.outputs) {
         const kind is = kind_of(table.graph, d);
-        explanation::argument& a =
-            result.outputs.emplace_back(explanation::argument{std::string(d.name),
-                                                              std::string(name_of(is)),
-                                                              output_type(table.graph, bound.given(), d, k.output),
-                                                              {},
-                                                              {}});
+        const element_type type = output_type(table.graph, bound.given(), d, bound.chosen().output);
+        explanation::argument& a = result.outputs.emplace_back(
+            explanation::argument{std::string(d.name), std::string(name_of(is)), type, {}, {}});
         const output_axes axes = axes_of_output(table.graph, d);
         for (std::size_t axis = 0; axis < axes.rank; ++axis) a.axes.emplace_back(axes.names[axis]);
-        const auto extents = extents_of_output(shape, table.graph, bound.given(), d);
+        const auto extents = extents_of_output(bound.shape(), table.graph, bound.given(), d);
         a.shape.assign(extents.view().begin(), extents.view().end());
         result.output_bytes += bytes_of(a);
     }
+}
+
+explanation explanation_of(const kernel_table& table, bound_call& bound, const options& how) {
+    explanation result;
+    set_kernel(result, table, bound);
+    result.deterministic = is_deterministic(how);
+    const block_map map = bound.blocks();
+    result.blocks = map.total();
+    result.blocks_visited = map.visited();
+    result.blocks_unmasked = map.unmasked();
+    for (const auto& [text, why] : table.notes.conditions) result.conditions.push_back({text, why});
+    result.semantics = meaning_of(table, result, bound.given().kv_lengths != nullptr);
+    const kernel& k = bound.chosen();
+    const computed_cost computed = cost_of_computed(bound.shape(), table.graph, bound.given(), k);
+    const std::int64_t pairs = map.pairs_visited(result.query_length, result.key_length);
+    result.flops = 2.0 * static_cast<double>(pairs) * k.depths_of_pair + computed.flops;
+    set_memory(result, bound, map, computed);
+    add_inputs(result, table, bound);
+    add_outputs(result, table, bound);
     return result;
 }
 
