@@ -296,7 +296,7 @@ void time_case(benchmark::State& state, const benchmark_case& c) {
     state.counters["GB/s"] = benchmark::Counter(c.bytes() * calls * 1e-9, benchmark::Counter::kIsRate);
 }
 
-/// What no kernel exceeds, as a case of the table is named.
+/// The bound that no kernel exceeds, by the name of a case of the table.
 void time_machine(benchmark::State& state, bool reads) {
     const int threads = attune::threads();
     double rate = 0;

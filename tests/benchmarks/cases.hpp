@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-/// What is timed: the one table that attune_benchmark and compare.py go by.
+/// The timed cases: the one table that attune_benchmark and compare.py go by.
 namespace bench {
 
 struct benchmark_case {

@@ -1,4 +1,4 @@
-// What deciding about blocks costs: the kernel's own decisions, made alone, against the whole kernel, on one thread.
+// The cost of deciding about blocks: the kernel's own decisions, made alone, against the whole kernel, on one thread.
 //
 //     attune_deciding [<length> <window>]...     default: 4096 256 131072 4096
 #include "deciding_variants.hpp"

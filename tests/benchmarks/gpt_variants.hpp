@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What gpt.py trains with.
+/// The variants with which gpt.py trains.
 namespace gpt {
 
 using namespace attune::dsl;

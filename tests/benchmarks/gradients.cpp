@@ -1,5 +1,5 @@
-// What forward passes and their gradients take, and their share of the peak. gradients.py has PyTorch beside it. Rates
-// count 2.5 times the forward's useful multiply-adds, as the field does.
+// The times of forward passes and their gradients, and their share of the peak. gradients.py has PyTorch beside it.
+// Rates count 2.5 times the forward's useful multiply-adds, as the field does.
 #include "gradient_variants.hpp"
 #include "peak.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What the benchmarks run. All without run-time scalars, so that a call differs from its PyTorch peer in nothing but
-/// the kernel.
+/// The variants of the benchmarks. All without run-time scalars, so that a call differs from its PyTorch peer in
+/// nothing but the kernel.
 namespace bench {
 using namespace attune::dsl;
 

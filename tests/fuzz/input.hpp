@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-/// What the fuzzers are made of: bytes read as decisions, and memory that every view which attune accepts lies in.
+/// The parts of the fuzzers: bytes read as decisions, and memory that holds every view which attune accepts.
 namespace fuzz {
 
 /// Decisions from the fuzzer's bytes; zeros when they are used up.

@@ -110,7 +110,7 @@ struct compiled {
     std::unique_ptr<generators::jit_kernel> kernel;
 };
 
-/// What is asked for ahead, by tensor, and which loops end with the last visible key.
+/// The tensors that are fetched ahead, and the loops that end with the last visible key.
 class asked_for : public Halide::Internal::IRVisitor {
 public:
     explicit asked_for(const graph_ir& graph) {

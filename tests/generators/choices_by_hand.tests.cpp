@@ -1,5 +1,5 @@
-// What is precomputed and which blocks are chosen, worked out by hand: the reference and kernels for many queries and
-// for few give what is written here.
+// Precomputed tensors and chosen blocks, worked out by hand: the reference and kernels for many queries and for few
+// give what is written here.
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -35,7 +35,7 @@ inline constexpr auto blocks = (key_length + size - 1) / size;
 inline constexpr auto importance = input<"importance", f32>(batch, key_head, axis<"block">);
 inline constexpr auto numbers = precomputed(importance(b, h, n), n, blocks);
 
-/// What is chosen, and attention over it.
+/// The choice, and attention over it.
 constexpr auto seen(expression auto choice) {
     return outputs(output<"chosen"> = precomputed(where(choice(b, h, n), 1, 0), n, blocks),
                    out = softmax(mask(q * t(k), choice(b, h, kv_idx / size))) * v);
@@ -152,7 +152,7 @@ TEST_CASE("the largest blocks by share, by hand", "[precomputed]") {
     check({1, 2, 3, 4}, 0, {0, 0, 0, 0});
     check({2, 2, 2, 2}, 0.5, {1, 1, 0, 0});
     check({2, 2, 2, 2}, 0.625, {1, 1, 1, 0});
-    // What is negative counts as 0, so that 4 + 3 are all of it.
+    // Negative elements count as 0, so 4 + 3 is the whole sum.
     check({4, -1, 3, -2}, 1, {1, 0, 1, 0});
     // NaN, too, and comes first.
     check({-1, 5, not_a_number, 5}, 0.5, {0, 1, 1, 0});

@@ -29,8 +29,8 @@ const seen_by local_and_global = [](auto head, auto query, auto key) {
     return key <= query && (head >= 2 || key > query - 64);
 };
 
-/// What a block is to one softmax: 0 no pair of it is seen, 2 all are, 1 else. Keys beyond the last one in use are not
-/// seen, and no block with any of them is 2.
+/// The state of a block for one softmax: 0 no pair of it is seen, 2 all are, 1 else. Keys beyond the last one in use
+/// are not seen, and no block with any of them is 2.
 int state_of(const seen_by& mask, const block_map& map, std::int64_t queries, std::int64_t in_use, int head, int i,
              int j) {
     bool any = false, all = true;

@@ -81,7 +81,7 @@ inline constexpr auto of_cache = mask(q * t(keys(own_k(b, h, in_own, d_idx), lon
 inline constexpr auto either_longer = outputs(out = softmax(of_cache) * values(own_v(b, h, in_own, d_idx), longest),
                                               output<"crossed"> = crossed(longest));
 
-// What is made of several softmaxes in one pass over the keys.
+// Formulas of several softmaxes in one pass over the keys.
 inline constexpr auto differential =
     softmax(global) * v - lambda(h) * (softmax(mask(other_scores, causal_bottom_right)) * v);
 inline constexpr auto gated =

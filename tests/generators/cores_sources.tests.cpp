@@ -48,7 +48,7 @@ TEST_CASE("queries see a cache that all sequences share and their own, in one ca
                 workload call(table.graph, of_queries(queries, keys), 7, {}, {{"prefix", prefix}, {"own", own}});
                 call["own_length"].integers = lengths;
                 call["own_length"].view = tensor(call["own_length"].integers.data(), {3});
-                // What a sequence has not written yet may be anything.
+                // Elements that a sequence has not written yet may be anything.
                 for (const char* name : {"own_k", "own_v"})
                     for (std::int64_t b = 0; b < 3; ++b)
                         for (std::int64_t row = 0; row < 2 * own; ++row)

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-/// What makes a call of extreme_formulas.hpp extreme: numbers for its tensors, and shapes.
+/// The extremes of a call of extreme_formulas.hpp: numbers for its tensors, and shapes.
 namespace attune::testing {
 
 inline constexpr float infinity = std::numeric_limits<float>::infinity(), lowest = std::numeric_limits<float>::lowest();
@@ -41,7 +41,7 @@ inline constexpr support::shape long_call{
 inline constexpr support::shape few_queries{
     .batches = 1, .heads = 4, .key_heads = 2, .queries = 5, .keys = 330, .depth = 16, .value_depth = 16};
 
-/// What stands in a table, drawn in six ways: a masked key, every pair, and -infinity at keys, queries or heads; at
+/// The entries of a table, drawn in six ways: a masked key, every pair, and -infinity at keys, queries or heads; at
 /// last NaN among it.
 inline float drawn_number(int way, unsigned which, std::size_t at) {
     const std::size_t number = at * 7 + which;

@@ -118,7 +118,7 @@ inline constexpr auto in_sums =
     v;
 }  // namespace nested
 
-// What uses its argument in many places is not written out in all of them.
+// A function that uses its argument in many places does not write it out in all of them.
 TEST_CASE("functions of functions are compiled in seconds") {
     const std::clock_t start = std::clock();
     for (const graph_ir& each : {dsl::ir_of<nested::bent>, dsl::ir_of<nested::deep>})

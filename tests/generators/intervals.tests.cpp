@@ -21,7 +21,7 @@ using namespace attune;
 
 namespace {
 
-/// What the language's functions are called, of doubles: a formula below is one of either.
+/// The language's functions on doubles, by the same names: a formula below serves both.
 namespace exact {
 double clamp(double x, double low, double high) { return std::min(std::max(x, low), high); }
 double max(double x, double y) { return std::max(x, y); }
@@ -192,7 +192,7 @@ private:
     std::int32_t length_;
 };
 
-/// What a kernel may be off by: language.md. Of the largest term, which is the argument's size or less.
+/// A kernel's error bound by language.md, relative to the largest term, which is at most as large as the argument.
 double slack(const function& f, double x, double y, double value) {
     return f.is_exact ? 0 : 4e-6 * (std::abs(value) + std::min(1.0, std::abs(x) + std::abs(y))) + 1e-30;
 }

@@ -1,5 +1,5 @@
-// What the stages of gradients keep of a number is all that it is: its value, where it is masked, and where it is
-// nothing, which makes a product 0 whatever the other factor holds.
+// The stages of gradients keep everything of a number: its value, where it is masked, and where it is nothing, which
+// makes a product 0 whatever the other factor holds.
 #include "cpu/pair_block.hpp"
 
 #include <Halide.h>

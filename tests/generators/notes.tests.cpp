@@ -1,4 +1,4 @@
-// What is said of a graph, by the generators and through the kernel table by the runtime.
+// The sentences about a graph, from the generators and, through the kernel table, from the runtime.
 #include "inspect/notes.hpp"
 #include "../reference/ir_by_hand.hpp"
 #include "base/about.hpp"

@@ -51,7 +51,7 @@ inline constexpr auto chosen = softmax(mask(seen, chosen_blocks)) * v;
 inline constexpr auto chosen_share = catalogue::xattention(q, k, 32, 8, 0.5);
 inline constexpr auto chosen_by_share = softmax(mask(seen, chosen_share)) * v;
 
-/// What is precomputed and what is chosen, of another sequence than the query's own.
+/// Precomputed tensors and choices of another sequence than the query's own.
 inline constexpr auto numbers = catalogue::moba_scores(q, means, 32);
 inline constexpr auto numbers_elsewhere = softmax(seen + numbers(0, h, q_idx, kv_idx / 32)) * v;
 inline constexpr auto chosen_elsewhere = softmax(mask(seen, top_k(numbers, 3)(0, h, q_idx, kv_idx / 32))) * v;

@@ -1,4 +1,4 @@
-// What is decided of kernels, each of another path: a review sees a change of a decision as a change of plans.txt.
+// The decisions of kernels, each of another path: a review sees a changed decision as a change of plans.txt.
 #include "planned_formulas.hpp"
 
 #include "inspect/plan_text.hpp"

@@ -1,5 +1,5 @@
-// What is computed before the first score, and which blocks of keys it chooses, compiled in process, beside the
-// reference.
+// Tensors that are computed before the first score, and the blocks of keys that they choose, compiled in process,
+// beside the reference.
 #include "../support/workload_values.hpp"
 #include "emit/c_header.hpp"
 #include "inspect/explain.hpp"
@@ -80,7 +80,7 @@ inline constexpr auto of_passed =
 inline constexpr auto listed = under(top_k(passed, count)(b, h, kv_idx / size));
 inline constexpr auto listed_share = under(top_p(passed, share)(b, h, kv_idx / size));
 
-/// What a call chooses by, of query heads and of key heads, and what it chose.
+/// The numbers by which a call chooses, of query heads and of key heads, and its choice.
 inline constexpr auto at_block = bound_index<"query_block">;
 inline constexpr auto at_row = bound_index<"row">;
 inline constexpr auto at_channel = bound_index<"channel">;

@@ -1,4 +1,4 @@
-// What kernels ask for ahead, in the order of the text: lines of the cache one after the other, as the caches' own
+// The prefetches of kernels, in the order of the text: lines of the cache one after the other, as the caches' own
 // prefetchers follow them.
 #include "codegen/halide_target.hpp"
 #include "kernel/kernel_list.hpp"

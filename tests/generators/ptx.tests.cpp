@@ -168,7 +168,7 @@ TEST_CASE("an instruction of a whole warp is refused where a part of the warp ma
     CHECK_NOTHROW(completed(kernel(row + around + product(0, "%r11") + end)));
     CHECK_NOTHROW(completed(kernel(thread + around + "\tadd.s32 \t%r20, %r20, 1;\n" + end + product(0, "%r11"))));
     refuses(thread + around + product(0, "%r11") + end, sentence);
-    // What differs hides behind a register, a load, a choice in a branch, a loop that some leave before others.
+    // Differences hide behind a register, a load, a choice in a branch, a loop that some threads leave before others.
     refuses("\tmov.u32 \t%r20, %tid.x;\n\tld.shared.b32 \t%r21, [%r20];\n\tsetp.lt.s32 \t%p1, %r21, 7;\n" + around +
                 product(0, "%r11") + end,
             sentence);
@@ -179,7 +179,7 @@ TEST_CASE("an instruction of a whole warp is refused where a part of the warp ma
                 "\tadd.s32 \t%r20, %r20, 1;\n\tsetp.lt.s32 \t%p1, %r20, 7;\n" + around,
             sentence);
     refuses(thread + around + "\tbar.sync \t0;\n" + end + product(0, "%r11"), "reach bar.sync");
-    // What all threads of a warp are told is the same for all.
+    // Numbers that all threads of a warp are told are the same for all.
     CHECK_NOTHROW(completed(kernel(thread +
                                    "\tvote.sync.ballot.b32 \t%r21, %p1, -1;\n\tsetp.eq.b32 \t%p2, %r21, 0;\n"
                                    "\t@%p2 bra \t$L__BB0_2;\n" +

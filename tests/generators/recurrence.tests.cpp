@@ -1,4 +1,4 @@
-// What generators refuse of recurrences.
+// The recurrences that generators refuse.
 #include <attune/dsl.hpp>
 #include <attune/dsl/recurrent.hpp>
 #include "analysis/graph_facts.hpp"

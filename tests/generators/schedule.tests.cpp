@@ -90,7 +90,7 @@ TEST_CASE("a schedule is read that says what those of all targets and shapes did
     CHECK(schedule_from_json(old("decode", 8, 1, 4, 16, 1), v3) == schedule(cpu_decode{8, 64, 64, 8, 4, 4, 4, 16}));
     CHECK(schedule_from_json(old("prefill", 1, 8, 3, 1, 1), cuda) == schedule(gpu_prefill{64, 64, 8, 4, 4, 8}));
     CHECK(schedule_from_json(old("decode", 1, 2, 4, 64, 1), cuda) == schedule(gpu_decode{64, 64, 8, 4, 4, 4, 2, 64}));
-    // What they said of another type is not dropped unread.
+    // Fields of another type are not dropped unread.
     refuses(old("prefill", 8, 8, 4, 2, 1), "expected a schedule's key_splits to be 1 in prefill, got 2; try 1");
     refuses(old("decode", 8, 8, 4, 16, 1), "expected a schedule's chunk to be 1 in decode, got 8; try 1");
     refuses(old("decode", 8, 1, 4, 16, 2), "expected a schedule's pairing to be 1 in decode, got 2; try 1");

@@ -1,4 +1,4 @@
-// What servers and trainers call, on threads whose stack is small: packed queries, pages, stores, blocks that a call
+// The calls of servers and trainers, on threads whose stack is small: packed queries, pages, stores, blocks that a call
 // chooses, shards and gradients of layers.
 #include "../gradients/gradient_call.hpp"
 #include "../gradients/layers.hpp"

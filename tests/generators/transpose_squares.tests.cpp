@@ -17,7 +17,7 @@ namespace {
 using namespace attune::dsl;
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 
-/// What a statement transposes as LLVM would have to: vectors of strided lanes of a stage's memory, and interleaved
+/// The transpositions that a statement leaves to LLVM: vectors of strided lanes of a stage's memory, and interleaved
 /// ones.
 class left_to_llvm : public Halide::Internal::IRVisitor {
 public:

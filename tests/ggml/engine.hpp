@@ -46,7 +46,7 @@ inline std::string text_of(const char* file) {
     return {std::istreambuf_iterator<char>(opened), {}};
 }
 
-/// What a program is told: MODEL TEXT CACHE THREADS, words of its own, [exact [NOISE SEED]].
+/// The arguments of a program: MODEL TEXT CACHE THREADS, words of its own, [exact [NOISE SEED]].
 struct told {
     std::string model, text;
     ggml_type cache{};

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-/// What a GGML_OP_FLASH_ATTN_EXT would be without rounding: in double, over the numbers that its cache holds. Its
+/// The result of a GGML_OP_FLASH_ATTN_EXT without rounding: in double, over the numbers that its cache holds. Its
 /// tensors lie in the CPU's memory. Returns (depth, head, query, batch), the first innermost, as the operator does.
 class exact_attention {
 public:

@@ -74,7 +74,7 @@ TEST_CASE("a device agrees with the golden files") {
 #endif
 }
 
-// What devices.md says of NaN: a row's maximum may lose one.
+// As devices.md says, a row's maximum may lose a NaN.
 TEST_CASE("on a device a NaN in queries, keys and values comes out of the rows that see it, and of no other") {
     skip_without_device();
     std::size_t rows = 0;

@@ -130,7 +130,7 @@ void add_folder(const std::filesystem::path& of, const char* kind, std::ofstream
     }
 }
 
-/// What this CPU lacks for the kernels that are linked, which are all of one level; empty if it has everything.
+/// The features that this CPU lacks for the linked kernels, which are all of one level; empty if it has all.
 std::string missing_here() {
     for (const recipe& how : all_recipes())
         for (const auto& step : how.steps)

@@ -1,4 +1,4 @@
-// What every build runs on a device is few of the golden graphs: none of the language may be missing there.
+// Every build runs a few of the golden graphs on a device: no operation of the language may be missing there.
 #include "../gpu/decode.hpp"
 #include "golden.hpp"
 

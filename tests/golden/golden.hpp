@@ -21,11 +21,11 @@ struct graph_step {
     graph_ir graph;
     const kernel_table& (*kernels)();  ///< null: the reference evaluator computes it whoever is asked
 };
-/// What no attention kernel makes: adds tensors, made of those that are there and of the file's params.
+/// Adds the tensors that no attention kernel makes, from the file's tensors and params.
 using step_between = void (*)(support::tensor_file&);
 using step = std::variant<graph_step, step_between>;
 
-/// What computes the outputs of one stem: a graph, of some stems several.
+/// The graphs that compute the outputs of one stem: one, for some stems several.
 struct recipe {
     std::string_view stem;
     std::vector<step> steps;
@@ -56,7 +56,7 @@ std::filesystem::path folder();
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& pattern);
 std::string filter();
 
-/// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks
+/// The graph's inputs, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks
 /// one.
 std::vector<reference::argument> arguments_of(const graph_ir& graph, const support::tensor_file& file);
 
@@ -86,7 +86,7 @@ public:
         double error{}, tolerance{};
         bool passes() const { return error <= tolerance; }
     };
-    /// What was made, against the file. Integers must be equal.
+    /// Compares a result with the file. Integers must be equal.
     std::vector<comparison> compare() const;
 
     /// Everything that was made.

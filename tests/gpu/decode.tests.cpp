@@ -122,7 +122,7 @@ TEST_CASE("the number of queries decides which kernel runs on a device, and expl
 TEST_CASE("a device's kernels that were promised finite inputs compute what the reference does, and explain says so") {
     if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     check_edges<finite_device::last>();
-    // What lies beyond the keys in use is NaN: the promise does not cover it.
+    // Elements beyond the keys in use are NaN: the promise does not cover them.
     for (const std::int64_t queries : {1, 5, 16, 17, 130})
         check<finite_device::last>(
             {.batches = 4, .heads = 6, .key_heads = 2, .queries = queries, .keys = 700, .gaps = true},

@@ -47,7 +47,7 @@ std::vector<differentiated> derivatives_along(const graph_ir& forward, const gra
     std::mt19937 random(seed);
     round_inputs(forward, call);
     const reference::results made = call.expected();
-    // What the gradient reads beside the forward pass's inputs: its outputs, and their cotangents.
+    // The gradient's inputs beside those of the forward pass: its outputs, and their cotangents.
     std::vector<kept_tensor> saved, cotangents;
     const auto is_input = [&](std::string_view name) {
         return std::ranges::any_of(forward.inputs, [&](const input_declaration& d) { return d.name == name; });

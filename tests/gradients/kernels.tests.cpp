@@ -206,7 +206,7 @@ std::vector<detail::named_argument> unread_inputs(const graph_ir& graph, const s
     return arguments;
 }
 
-/// What explain says of a call, of tensors that are not there.
+/// The explanation of a call whose tensors are not there.
 template <const auto& Gradient> explanation said_of(const shape& s) {
     static const float nothing{};
     return detail::explain(detail::table_of<Gradient>(), unread_inputs(dsl::ir_of<Gradient>, s, &nothing),

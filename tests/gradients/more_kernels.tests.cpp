@@ -1,4 +1,4 @@
-// What kernels.tests.cpp asks of the graphs that every build compiles, of three more.
+// The tests of kernels.tests.cpp for three more graphs.
 #include "gradient_errors.hpp"
 #include "variants.hpp"
 

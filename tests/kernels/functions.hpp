@@ -36,7 +36,7 @@ inline constexpr auto of_rows =
     outputs(out = softmax(plain) * v * sigmoid(log_sum_exp(plain)), lse = logaddexp(log_sum_exp(plain), slopes(h)),
             output<"row"> = sin(log_sum_exp(plain)) + floor(slopes(h) * 3) + softplus(row_maximum(plain)));
 
-/// What functions make of pairs that are masked, as PyTorch's do of -infinity.
+/// Functions of masked pairs, as PyTorch's of -infinity.
 inline constexpr auto hidden = mask(scores, kv_idx % 3 != 1 || q_idx % 4 == 2);
 inline constexpr auto limits = exp2(hidden) + 0.5 * sigmoid(hidden) + expm1(hidden) + 2 + softplus(hidden) +
                                relu(hidden) + clamp(hidden, -3, 3) + atan(hidden) + sign(hidden) +

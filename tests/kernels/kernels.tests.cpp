@@ -63,7 +63,7 @@ std::vector<shape> shapes_around(int query_block, int key_block, std::int64_t de
     return shapes;
 }
 
-/// What makes the random inputs of a variant reasonable: slopes small and positive, some of a dense bias masked.
+/// Makes the random inputs of a variant reasonable: slopes small and positive, some of a dense bias masked.
 workload prepared(const variant& v, const shape& s, unsigned seed) {
     workload call(v.graph, s, seed, v.numbers);
     if (v.name == "alibi") scale_by(call, "slopes", 0.05f);

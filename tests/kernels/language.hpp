@@ -67,7 +67,7 @@ inline constexpr auto both =
     merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(out_b(b, h, q_idx, d_idx), lse_b(b, h, q_idx)));
 inline constexpr auto merged = outputs(out = both.out, lse = both.lse);
 
-// What a seed decides.
+// Numbers that a seed decides.
 inline constexpr auto drawn_weights = dropout(softmax(q * t(k) * rsqrt(depth)), 0.25, 987654321987);
 inline constexpr auto drawn = outputs(out = drawn_weights * v, weights_out = drawn_weights);
 

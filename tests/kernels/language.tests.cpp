@@ -1,4 +1,4 @@
-// What the language has beyond masks, score modifications and softmax, against the reference evaluator.
+// The language beyond masks, score modifications and softmax, against the reference evaluator.
 #include "../support/workload_values.hpp"
 #include "language_list.hpp"
 

@@ -52,7 +52,7 @@ std::vector<std::string> levels_of(const kernel_table& table, const types& of) {
     return levels;
 }
 
-/// What is added to the rounding of f32 sums: half a unit in the last place of a stored number, relative to it.
+/// The error beside the rounding of f32 sums: half a unit in the last place of a stored number, relative to it.
 double rounding_of(element_type stored) {
     // f32: one step, since scores that biases make large are sums of rounded terms, more so without fused multiply-add
     return stored == element_type::bf16 ? 0x1p-8 : stored == element_type::f16 ? 0x1p-11 : 0x1p-23;
@@ -108,7 +108,8 @@ double part_of_bound(const workload& call, const reference::results& expected, s
     return worst;
 }
 
-/// What is not finite, of 16 bits: quiet NaNs of both signs, memory filled with ones, a signalling NaN, infinity.
+/// Numbers of 16 bits that are not finite: quiet NaNs of both signs, memory filled with ones, a signalling NaN,
+/// infinity.
 std::vector<std::uint16_t> not_finite(element_type type) {
     if (type == element_type::bf16) return {0x7fc0, 0xffc0, 0xffff, 0x7f81, 0x7f80};
     return {0x7e00, 0xfe00, 0xffff, 0x7c01, 0x7c00};

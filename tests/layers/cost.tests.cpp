@@ -1,4 +1,4 @@
-// What a layer costs: each node once, and what explain says of memory and work.
+// The cost of a layer: each node once, and the memory and work that explain prints.
 #include "in_process.hpp"
 #include "layers.hpp"
 #include "lower.hpp"

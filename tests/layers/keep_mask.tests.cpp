@@ -1,5 +1,5 @@
-// What dropout keeps: the same pairs for every schedule, number of threads and ISA level, as the reference draws them,
-// and as many as it says.
+// Dropout keeps the same pairs for every schedule, number of threads and ISA level, as the reference draws them, and as
+// many as it says.
 #include "in_process.hpp"
 #include "src/random.hpp"
 

@@ -2,8 +2,8 @@
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
 
-/// What layers are made of: projections, residuals, layer normalisation, GELU, masks of every shape and type, sequences
-/// of different length and width.
+/// The parts of layers: projections, residuals, layer normalisation, GELU, masks of every shape and type, sequences of
+/// different length and width.
 namespace layers {
 using namespace attune::dsl;
 

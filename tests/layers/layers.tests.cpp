@@ -97,7 +97,7 @@ void broadcast(workload& call, bool over_batches) {
                        std::vector<std::int64_t>{queries * keys, 0, keys, 1});
 }
 
-/// What a call is refused with, or nothing; a refused call must have left its outputs as they were.
+/// The sentence of a call's refusal, or nothing; a refused call must have left its outputs as they were.
 std::string refusal_of(const in_process& kernel, const workload& call) {
     std::string said;
     try {

@@ -32,7 +32,7 @@ inline bool is(int number) {
     return number == all.living;
 }
 
-/// What a refusal that stands alone becomes: an exception that nobody expects.
+/// The mutant of a refusal that stands alone: an exception that nobody expects.
 struct other {};
 
 }  // namespace attune_mutants

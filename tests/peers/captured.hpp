@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What the functions of PyTorch's tests capture.
+/// The tensors and numbers that the functions of PyTorch's tests capture.
 namespace peers {
 
 using namespace attune::dsl;

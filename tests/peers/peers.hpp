@@ -19,7 +19,7 @@ std::span<const entry> entries();
 
 const attune::support::tensor_file& torch_numbers();
 
-/// What the entry reads: tensors of the file, and its params.
+/// The inputs of the entry: tensors of the file, and its params.
 std::vector<attune::reference::argument> arguments_of(const entry& each);
 
 /// By how much an output differs from PyTorch's, of 1 and the largest of those; infinite where one is NaN or infinite

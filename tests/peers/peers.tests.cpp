@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-// What attune's formula means, in double precision, is what PyTorch's function does.
+// attune's formula means, in double precision, the same as PyTorch's function.
 TEST_CASE("every function of the peers' suites means what it means in PyTorch") {
     REQUIRE(peers::entries().size() > 100);
     for (const peers::entry& each : peers::entries()) {

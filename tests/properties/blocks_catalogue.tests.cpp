@@ -295,7 +295,7 @@ private:
         return static_cast<int>(nodes_.size()) - 1;
     }
 
-    /// What the output is not made of.
+    /// Nodes of which the output is not made.
     void prune() {
         std::vector<int> place(nodes_.size(), -1);
         place.back() = 0;
@@ -319,7 +319,7 @@ private:
     output_declaration output_{.name = "lse", .node = no_node};
 };
 
-/// What is said of a condition, against the blocks of a graph that it alone decides.
+/// The sentence about a condition, against the blocks of a graph that it alone decides.
 void judge(const std::string& why, const lab_count& found) {
     CHECK(found.wrongly_skipped == 0);
     CHECK(found.wrongly_unmasked == 0);

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-/// What the generators decide about blocks, and what is so: both compiled in process from a graph, without a kernel.
+/// The generators' decisions about blocks, and the truth: both compiled in process from a graph, without a kernel.
 namespace attune::testing {
 
-/// What a graph reads: tensors as i32, whatever their type, outermost axis first; scalars by name.
+/// The inputs of a graph: tensors as i32, whatever their type, outermost axis first; scalars by name.
 struct lab_inputs {
     struct table {
         std::vector<int> extents;

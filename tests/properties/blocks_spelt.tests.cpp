@@ -91,7 +91,7 @@ private:
     bool divides_;
 };
 
-/// What is decided for one spelling, against every pair.
+/// The decision for one spelling, against every pair.
 lab_count judge(const term& spelt, const term& meant, const lab_inputs& inputs) {
     const spelt_graph graph_ir(spelt);
     const generators::schedule cut = usual_schedule(graph_ir.view());

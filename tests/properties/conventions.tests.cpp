@@ -1,5 +1,5 @@
-// What attention systems mean by the same words, a test a row of the table and value, against loops. The names are the
-// systems that mean it so.
+// The meaning of the same words in attention systems, a test a row of the table and value, against loops. The names are
+// the systems that mean it so.
 #include "conventions_calls.hpp"
 
 using namespace attune;

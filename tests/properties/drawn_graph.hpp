@@ -40,7 +40,7 @@ struct drawn_graph {
     /// A header with the graph as `fuzzed::<name>`, to be compiled; `made`: what of it, as the language writes it, such
     /// as "gradient(all)".
     std::string header(std::string_view name, std::string_view made = "all") const;
-    /// What a header calls the node that is this input.
+    /// The name of this input's node in a header.
     std::string node_of_input(std::string_view input) const;
 };
 

@@ -1,4 +1,4 @@
-// What attune::explain says of a built variant, against the blocks that attune::blocks finds.
+// The sentences of attune::explain about a built variant, against the blocks that attune::blocks finds.
 #include "conventions.hpp"
 
 #include <attune/runtime.hpp>

@@ -1,4 +1,4 @@
-// What holds for every formula: the reference agrees, whatever the lengths; threads and neighbours in the batch change
+// These hold for every formula: the reference agrees, whatever the lengths; threads and neighbours in the batch change
 // no bit.
 #include "formula_calls.hpp"
 

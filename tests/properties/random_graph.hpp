@@ -42,7 +42,7 @@ public:
     explicit random_graph(unsigned seed, beside drawn = beside::nothing);
 
 private:
-    /// What a formula may mention.
+    /// The indices and numbers that a formula may mention.
     struct place {
         bool query = false, key = false, channel = false;
         std::vector<node_id> bounds = {};

@@ -12,9 +12,9 @@ constexpr axis_declaration along(axis_kind a) { return {a, name_of(a)}; }
 
 }  // namespace
 
-/// What a query's own token leaves in a cache: an element of `<name>_new`, rounded there and in the reference alike.
-/// Only what is kept as f32 may be a formula besides, as elsewhere a float's last bit would decide which of two numbers
-/// of fewer bits is the nearest.
+/// The value that a query's own token leaves in a cache: an element of `<name>_new`, rounded there and in the reference
+/// alike. Only what is kept as f32 may be a formula besides, as elsewhere a float's last bit would decide which of two
+/// numbers of fewer bits is the nearest.
 node_id random_graph::new_number(const input_declaration& to) {
     const std::string_view name = lasting(std::string(to.name) + "_new");
     const node_id query = index(operation::q_idx);

@@ -1,8 +1,8 @@
 #pragma once
 #include <atomic>
 
-/// What this program takes from the system, and a way to make the system refuse: every malloc, operator new and
-/// aligned_alloc passes here. Sanitizers bring allocators of their own; under them nothing is counted or refused.
+/// The memory that this program takes from the system, and a way to make the system refuse: every malloc, operator new
+/// and aligned_alloc passes here. Sanitizers bring allocators of their own; under them nothing is counted or refused.
 namespace allocations {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -21,11 +21,11 @@ inline constexpr auto scores = mask(q * t(k) * gain + slopes(h) * (kv_idx - q_id
                                     (kv_idx - q_idx <= w || is_global(kv_idx)) && kv_idx != table(0));
 inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
 
-/// What the kernel is to do besides computing.
+/// The kernel's orders besides computing.
 enum class mischief { none, task_fails, out_of_memory, unknown_code };
 inline std::atomic<mischief> next_mischief{mischief::none};
 
-/// What happened in the kernels since `reset`.
+/// The events in the kernels since `reset`.
 struct record {
     std::atomic<int> calls{0}, tasks{0}, running{0}, most_running{0};
 };

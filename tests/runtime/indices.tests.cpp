@@ -1,4 +1,4 @@
-// What is read from the caller's tensors to be used as an index: page tables, gathered keys, buckets, short tables.
+// Elements of the caller's tensors that are used as indices: page tables, gathered keys, buckets, short tables.
 #include "index_call.hpp"
 
 #include <attune/c.h>

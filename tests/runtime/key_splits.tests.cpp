@@ -1,4 +1,4 @@
-// What a call tells a kernel of decode, and on how many threads that runs: by the keys in use, not by the slots.
+// The numbers that a call passes to a kernel of decode, and its threads: by the keys in use, not by the slots.
 #include "by_hand.hpp"
 #include "execution/call_threads.hpp"
 #include "execution/pool.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 using namespace by_hand;
 
-/// What a kernel was told last, and the threads that it was given for its tasks; one where the caller does them all.
+/// The last numbers of a kernel, and the threads that it was given for its tasks; one if the caller does them all.
 struct told {
     std::int32_t splits, longest;
     int threads;

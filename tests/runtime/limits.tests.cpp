@@ -1,4 +1,4 @@
-// What is just within a limit is taken, and what is just beyond it is refused: at each limit of a call.
+// At each limit of a call: a number just within it is taken, and a number just beyond it is refused.
 #include "fake_variant.hpp"
 
 #include <attune/c.h>

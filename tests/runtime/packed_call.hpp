@@ -38,7 +38,7 @@ struct packed {
     }
     void set(std::string_view name, tensor t) { argument(name).view = t; }
 
-    /// What a call for each sequence makes, in the places of c.out and c.lse.
+    /// The results of one call for each sequence, in the places of c.out and c.lse.
     std::pair<std::vector<float>, std::vector<float>> expected() {
         std::vector<float> out(c.out.size()), lse(c.lse.size());
         for (std::int64_t b = 0; b < sequences(); ++b) {

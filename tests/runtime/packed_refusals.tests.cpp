@@ -1,4 +1,4 @@
-// What is refused of calls with packed queries, with the number, before anything is written.
+// Refusals of calls with packed queries, with the number, before anything is written.
 #include "index_call.hpp"
 #include "packed_call.hpp"
 

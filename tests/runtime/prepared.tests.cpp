@@ -26,7 +26,7 @@ auto prepared_of(fake::call& c, const attune::options& how = {}) {
     return attune::detail::prepare(fake::kernels(), c.arguments(), how);
 }
 
-/// What a call is refused with; empty if it is not.
+/// The sentence of a call's refusal; empty if it is not refused.
 template <class Make> std::string refusal_of(Make make) {
     try {
         make();

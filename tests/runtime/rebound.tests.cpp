@@ -17,7 +17,7 @@ using by_hand::number, by_hand::view;
 
 namespace {
 
-/// What a call of a prepared one is refused with; empty if it is not.
+/// The sentence with which a prepared call is refused; empty if it is not refused.
 std::string refusal_of(const attune::detail::prepared& what, const arguments& others) {
     try {
         attune::detail::call(what, others);

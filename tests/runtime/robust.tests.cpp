@@ -1,4 +1,4 @@
-// What a service depends on: no memory, many callers, forks.
+// Conditions of a service: no memory, many callers, forks.
 #include "allocations.hpp"
 #include "by_hand.hpp"
 #include "fake_variant.hpp"
@@ -52,7 +52,7 @@ struct keeps_rows {
     }
 };
 
-/// What a call says where each allocation in turn is refused, until one is made without any refused.
+/// The sentences of a call, as each allocation in turn is refused, until one call is made without a refusal.
 std::vector<std::string> refusals_without_memory(const attune::kernel_table& table, const by_hand::arguments& all) {
     std::vector<std::string> said;
     for (bool done = false; !done && said.size() < 100;) {

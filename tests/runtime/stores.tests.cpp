@@ -1,4 +1,4 @@
-// What a call stores to, and what its kernel keeps, is looked at before anything is written.
+// The targets of a call's stores, and the memory that its kernel keeps, are checked before anything is written.
 #include "index_call.hpp"
 #include "shapes.hpp"
 

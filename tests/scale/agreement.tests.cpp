@@ -22,7 +22,7 @@ statement said(const char* shape, const char* call = "run of my::alibi") {
 
 std::string sentence(const std::vector<statement>& all) { return disagreement(all).value_or("they agree"); }
 
-/// What each of so many ranks throws, by rank; "nothing".
+/// The sentence that each of so many ranks throws, by rank; "nothing".
 template <class Work> std::vector<std::string> thrown(int ranks, Work&& work) {
     std::vector<std::string> all(static_cast<std::size_t>(ranks));
     std::mutex lock;

@@ -105,7 +105,7 @@ struct whole_call {
     reference::results expected;
 };
 
-/// What a plan takes of the whole call.
+/// The arguments of the whole call that a plan takes.
 template <const auto& Shard>
 std::vector<mpi::detail::graph_to_plan> to_plan(const support::workload& whole, std::span<const std::string> names) {
     mpi::detail::graph_to_plan made{detail::table_of<Shard>(), {}};

@@ -151,7 +151,7 @@ detail::named_argument& of_name(given_arguments& given, std::string_view name) {
     return *std::ranges::find(given, name, &detail::named_argument::name);
 }
 
-/// What each of two ranks throws, which is the same; then the ranks make a call that is right.
+/// The sentence that both of two ranks throw; then the ranks make a call that is right.
 std::string refusal_of(
     const std::function<void(mpi::context&, const mpi::planning&, const mpi::layout&, given_arguments&)>& wrong) {
     const graph_ir of_whole = dsl::ir_of<sharded::windowed>, shard = dsl::ir_of<sharded::windowed_shard>;

@@ -67,7 +67,7 @@ TEST_CASE("calls over 1 to 5 ranks come to one call, and send what was planned")
 
 namespace {
 
-/// What each of two ranks throws, which is the same; then the ranks make a call that is right.
+/// The sentence that both of two ranks throw; then the ranks make a call that is right.
 template <class Wrong> std::string refusal_of(const Wrong& wrong) {
     const support::shape shape{.heads = 2, .key_heads = 1, .queries = 90, .keys = 90};
     const graph_ir of_whole = dsl::ir_of<sharded::documents>, shard = dsl::ir_of<sharded::documents_shard>;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace attune::mpi;
 
-/// What came of each rank's calls.
+/// The outcome of each rank's calls.
 struct outcome {
     std::string thrown, afterwards;
     double seconds{};

@@ -19,7 +19,7 @@
 /// The gradient of a whole sequence, and each rank's part of the call.
 namespace attune {
 
-/// What the forward pass was called with and what it left, cotangents, and the reference's gradients.
+/// The arguments and results of the forward pass, cotangents, and the reference's gradients.
 struct whole_gradient_call {
     whole_gradient_call(const graph_ir& of_forward, const graph_ir& gradient, const support::shape& shape,
                         unsigned seed, const std::vector<std::int32_t>& lengths = {})

@@ -112,7 +112,7 @@ TEST_CASE("one layout serves a variant and its gradient") {
 
 namespace {
 
-/// What both of two ranks throw.
+/// The sentence that both of two ranks throw.
 template <class Wrong> std::string refusal_of(const Wrong& wrong) {
     const support::shape shape{.heads = 2, .key_heads = 1, .queries = 90, .keys = 90};
     const whole_gradient_call whole(dsl::ir_of<sharded::windowed>, dsl::ir_of<sharded::windowed_gradient>, shape, 7);

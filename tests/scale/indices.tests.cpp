@@ -58,7 +58,7 @@ bool nothing_is_written(const arguments_of_rank& mine) {
     });
 }
 
-/// What each of two ranks does with a plan and its part of a call.
+/// The work of each of two ranks with a plan and its part of a call.
 void on_two_ranks(const kind_of_call& of,
                   const std::function<void(mpi::context&, const mpi::layout&, arguments_of_rank&)>& work) {
     const graph_ir of_whole = dsl::ir_of<sharded::bucketed>, shard = dsl::ir_of<sharded::bucketed_shard>;

@@ -1,4 +1,4 @@
-// What a plan and a call over ranks are refused, at the limits: the last that is taken, and the first that is not.
+// The limits of a plan and of a call over ranks: the last number that is taken, and the first that is refused.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
 #include "local_transport.hpp"
@@ -27,7 +27,7 @@ using namespace attune;
 
 namespace {
 
-/// What one rank is refused; "" where it is not.
+/// The sentence of one rank's refusal; "" if it is not refused.
 std::string said_to_one(const std::function<void(mpi::context&)>& work) {
     std::string said;
     mpi::run_local(1, {}, [&](std::unique_ptr<mpi::transport> carrier) {

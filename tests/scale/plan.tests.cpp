@@ -116,7 +116,7 @@ void check(std::int64_t tokens, int ranks, mpi::arrangement how, const mask& vis
             for (std::int64_t k = 0; k < tokens; ++k)
                 complete = complete && (!visible(plan.positions()[at(row)], k) || there[at(k)]);
         }
-        // What a rank waits for is sent, in the same order.
+        // The messages that a rank waits for are sent, in the same order.
         for (const mpi::layout& from : plans) {
             std::vector<std::pair<int, mpi::run_of_keys>> sent, awaited;
             for (const auto& [stage, run] : from.graphs()[0].sends)
@@ -297,7 +297,7 @@ TEST_CASE("one layout serves several graphs, weighed") {
     CHECK(both.chosen() == mpi::arrangement::zigzag);
     CHECK(both.of(1).tokens_received() < both.of(2).tokens_received());
     CHECK_THROWS_AS(both.of(3), error);
-    // What is said is of one call.
+    // The explanation describes one call.
     const mpi::layout often = chosen({300, 300});
     CHECK(often.explain().text() == both.explain().text());
 }

@@ -66,7 +66,7 @@ namespace {
 
 using given_arguments = std::vector<detail::named_argument>;
 
-/// What each of two ranks throws, which is the same. `context_failed`: whether the context makes no more calls.
+/// The sentence that both of two ranks throw. `context_failed`: whether the context makes no more calls.
 struct refused {
     std::string sentence;
     bool context_failed{};

@@ -1,4 +1,4 @@
-// What gets on while a kernel runs: messages, and what is heard of another rank's failure.
+// While a kernel runs, messages and notices of another rank's failure get on.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
 #include "local_transport.hpp"

@@ -58,7 +58,7 @@ TEST_CASE("a port carries one message at a time, at both ends") {
     simulated::schedule one_receives{.computing = {{0, 1}, {0}, {0}}};
     one_receives.transfers = {{1, 0, 0, 500}, {2, 0, 0, 500}};
     CHECK(simulated::simulate(one_receives, slow).seconds == Approx(1 + 1 + 5 + 5 + 1 + agreed));
-    // What goes elsewhere is carried at the same time.
+    // Messages to other nodes are carried at the same time.
     simulated::schedule around{.computing = {{0, 1}, {0, 1}, {0, 1}}};
     around.transfers = {{0, 1, 0, 500}, {1, 2, 0, 500}, {2, 0, 0, 500}};
     CHECK(simulated::simulate(around, slow).seconds == Approx(1 + 1 + 5 + 1 + agreed));

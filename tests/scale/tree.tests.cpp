@@ -25,7 +25,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::string both(const std::string& lower, const std::string& upper) { return "(" + lower + upper + ")"; }
 
-/// What comes out at rank 0 when all ranks do what their trees say; "" where one sends another thing than is expected.
+/// The result at rank 0 when all ranks follow their trees; "" if one sends another message than is expected.
 std::string joined_by_ranks(int ranks, const std::vector<int>& owner) {
     std::vector<mpi::tree> trees;
     std::vector<mpi::detail::waiting_states<std::string>> states;

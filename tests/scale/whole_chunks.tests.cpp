@@ -1,4 +1,4 @@
-// What is said of two chunks as a whole, against all of their pairs one by one. No kernels are needed.
+// The answers about two chunks as a whole, against all of their pairs one by one. No kernels are needed.
 #include <attune/dsl.hpp>
 #include <attune/mpi/whole_chunks.hpp>
 
@@ -101,7 +101,7 @@ struct tables {
 
 using condition = std::function<bool(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)>;
 
-/// What is said is true, of chunks of tokens in order and of others; it is said of so many pairs of chunks in order.
+/// The answers are true, for chunks of tokens in order and for others; of chunks in order there are so many answers.
 void check(const graph_ir& graph, double share, const condition& visible, std::vector<detail::named_argument> given,
            std::int64_t last = tokens) {
     const mpi::detail::deciders decide = mpi::detail::deciders_of(graph, last != tokens);

@@ -1,4 +1,4 @@
-// What a plan asks of the kernels' blocks, against all pairs one by one; and how long planning takes.
+// A plan's questions about the kernels' blocks, against all pairs one by one; and the time of planning.
 #include "../shards/variants.hpp"
 
 #include <attune/mpi/plan.hpp>

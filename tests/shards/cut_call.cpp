@@ -226,7 +226,7 @@ std::vector<reference::argument> cut_arguments::of(const positions& queries, con
 
 namespace {
 
-/// What the calls for one set of queries have left.
+/// The results of the calls for one set of queries.
 class left_behind {
 public:
     left_behind(const whole_call& whole, const graph_ir& shard, std::int64_t queries, std::int64_t heads)

@@ -60,7 +60,7 @@ std::vector<some_heads> random_heads(const whole_call& whole, std::mt19937& rand
 /// An argument of the reference's as one of a call.
 detail::named_argument named(const reference::argument& a, const graph_ir& graph);
 
-/// What a shard's input is in one of its calls: the tensor itself, or the rows that the call has of it.
+/// A shard's input in one of its calls: the tensor itself, or the rows that the call has of it.
 class cut_arguments {
 public:
     cut_arguments(const whole_call& whole, const graph_ir& shard) : whole_(whole), shard_(shard) {}

@@ -16,7 +16,7 @@ std::int64_t calls_made();
 void failed(const std::string& what);
 std::string problem();  ///< what failed first, or nothing
 
-// What servers and trainers call.
+// The calls of servers and trainers.
 void packed_queries(std::mt19937& random);
 void pages(std::mt19937& random);
 void prepared(std::mt19937& random);
@@ -25,7 +25,7 @@ void stores(std::mt19937& random);
 void choices(std::mt19937& random);
 void shards(std::mt19937& random);
 
-// What calls are made of.
+// The parts of calls.
 template <class T, std::size_t Count> const T& one_of(const T (&list)[Count], std::mt19937& random) {
     return list[random() % Count];
 }

@@ -1,4 +1,4 @@
-// What servers and trainers call: packed queries, pages, prepared calls, gradients, stores, chosen blocks, shards.
+// The calls of servers and trainers: packed queries, pages, prepared calls, gradients, stores, chosen blocks, shards.
 #include "../gradients/gradient_call.hpp"
 #include "../gradients/variants.hpp"
 #include "calls.hpp"

@@ -25,7 +25,7 @@ struct call_part {
 /// The calls that a case comes to: all of it, a call for each packed sequence or each length, or one after the other.
 std::vector<call_part> parts_of(const support::tensor_file& file);
 
-/// What the parts' calls make, put together: an output of the file each.
+/// The results of the parts' calls, put together: each is an output of the file.
 std::vector<support::file_tensor> outputs_of(const support::tensor_file& file, const evaluator& evaluate);
 
 struct difference {

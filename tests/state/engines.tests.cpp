@@ -1,5 +1,4 @@
-// What engines do with states: drafts that are verified before they count, and states kept for prompts that begin
-// alike.
+// States in engines: drafts that are verified before they count, and states kept for prompts that begin alike.
 #include "drawn_call.hpp"
 #include "kernels.hpp"
 
@@ -51,7 +50,7 @@ TEST_CASE("drafts are verified without a write to the state, and those that are 
     detail::call(verified.table, some_tokens(verified, 0, drafts, state, nullptr), {});
     CHECK(state == before);
 
-    // What was verified is what tokens one by one would give.
+    // The verified results are those of tokens one by one.
     std::vector<float> one_by_one = before;
     for (std::int64_t t = 0; t < drafts; ++t)
         detail::call(committed.table, some_tokens(committed, t, 1, one_by_one, &one_by_one), {});

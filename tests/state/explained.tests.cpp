@@ -1,4 +1,4 @@
-// What a call of a recurrence says of itself: its chunk, whether it solves, and that nothing is split.
+// The explanation of a recurrence's call: its chunk, whether it solves, and that nothing is split.
 #include "drawn_call.hpp"
 #include "kernels.hpp"
 

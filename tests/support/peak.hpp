@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-/// What a machine can do at most, measured beside the calls that are compared with it. A burst is short, and finds a
-/// moment that is its own sooner than a call does: on a busy machine shares are too low, not too high.
+/// The peak of a machine, measured beside the calls that are compared with it. A burst is short, and finds a moment
+/// that is its own sooner than a call does: on a busy machine shares are too low, not too high.
 namespace attune::support {
 
-/// What a kernel multiplies with.
+/// The instructions with which a kernel multiplies.
 struct instruction {
     std::string_view name;         ///< "multiply-add", "vdpbf16ps", "tdpbf16ps"
     std::string_view level;        ///< the ISA level that has it; empty: every CPU that this was compiled for
@@ -43,8 +43,8 @@ public:
     /// One more burst; returns the best so far.
     double again(const instruction& what, int threads);
 
-    /// What part of the peak a rate is. A rate above it says that the bursts were slowed: more are made until one is as
-    /// fast. Where none of 32 is, the share stays above 1, and `remark` says so.
+    /// The part of the peak that a rate is. A rate above it says that the bursts were slowed: more are made until one
+    /// is as fast. Where none of 32 is, the share stays above 1, and `remark` says so.
     double share(double gigaflops, const instruction& what, int threads);
 
 private:
@@ -52,7 +52,7 @@ private:
     std::map<std::pair<const instruction*, int>, double> best_;
 };
 
-/// What a reader of a share has to know; empty for most.
+/// A warning for the reader of a share; empty for most.
 std::string remark(double share, const instruction& what);
 
 /// The seconds of each of `repeats` calls. A burst comes after the last, and between two where the calls since the last

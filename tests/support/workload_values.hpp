@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// What tests do to the values of a call, and ask of them.
+/// Changes of a call's values, and questions about them, for tests.
 namespace attune::support {
 
 /// Replaces one in `one_in` elements of an f32 input by a value.

@@ -1,4 +1,4 @@
-// What exhaustive searches measured (exhaustive/*.json, made by condense.py), against what the cost model and the tuner
+// The times of exhaustive searches (exhaustive/*.json, made by condense.py), against what the cost model and the tuner
 // would have chosen from it.
 #include "schedules/database.hpp"
 #include "schedules/search_space.hpp"
@@ -45,7 +45,7 @@ measured_space read(const std::filesystem::path& file) {
     REQUIRE(m.of.kernel.of != nullptr);
     const std::vector<std::string> fields = data.at("fields").get<std::vector<std::string>>();
     const auto& rows = data.at("candidates");
-    // What the search did not vary may have another default today.
+    // Fields that the search did not vary may have another default today.
     const auto today = nlohmann::json::parse(to_json(m.of.kernel.request.schedule));
     const auto is_searched = [&](std::size_t i) {
         return std::any_of(rows.begin(), rows.end(),

@@ -1,4 +1,4 @@
-// What the tuner tries and how it decides, without compiling or timing anything.
+// The tuner's candidates and decisions, without compiling or timing anything.
 #include "plans/kernel_plan.hpp"
 #include "schedules/cost_model.hpp"
 #include "schedules/search_space.hpp"

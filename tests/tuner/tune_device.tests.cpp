@@ -1,4 +1,4 @@
-// What is searched, kept and used of schedules for GPUs; no device is needed. The search itself: check_tune_device.py.
+// Searching, keeping and using schedules for GPUs; no device is needed. The search itself: check_tune_device.py.
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "kernel/shared_memory.hpp"
@@ -195,7 +195,7 @@ TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels
     CHECK(used("generic,nvidia-h200").second.request.schedule == cut);
     // Which tells, too, why the kernel is not one for tensor cores.
     CHECK_THAT(used("amd-25-1").second.schedule_from, StartsWith("the default; without tensor cores"));
-    // What fits 64 need not fit the shared memory at 128; what a variant keeps there is another matter still.
+    // A schedule that fits at 64 need not fit the shared memory at 128; a variant's kept numbers need memory, too.
     CHECK_THAT(used("nvidia-h200", "128").second.schedule_from, StartsWith("the default; without tensor cores"));
     CHECK_THROWS_MATCHES(used("nvidia-h300"), std::runtime_error,
                          MessageMatches(ContainsSubstring("expected schedules of nvidia-h300 in") &&

@@ -10,7 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-/// What the tests of the tuner and of its files search: two variants, as few kernels of them as a test needs.
+/// The variants that the tests of the tuner and of its files search: two variants, as few kernels of them as a test
+/// needs.
 namespace attune::testing {
 
 namespace formulas {

@@ -1,4 +1,4 @@
-// What rounding costs in decode: the outputs over codes of eight bits, of queries in codes and of weights in codes,
+// The errors of rounding in decode: the outputs over codes of eight bits, of queries in codes and of weights in codes,
 // each beside the same call without that rounding. Of random tensors, or of those of a model.
 //
 //     attune_rounded --sequences 64 --heads 12 --keys 256 --depth 32

@@ -40,7 +40,7 @@ struct shape {
     std::int64_t slots;  ///< that there is room for; so many keys are in use
 };
 
-/// What a call is given, and what it has to read.
+/// A call's arguments, and the bytes that it has to read.
 struct call {
     std::vector<memory> tensors;
     std::vector<attune::detail::named_argument> arguments;
@@ -273,7 +273,7 @@ double error_beside(const attune::generators::jit_kernel& exact, call& given) {
     return furthest / largest;
 }
 
-/// What a call read and what it made of it, as bytes.
+/// The bytes that a call read and that it made of them.
 void save(call& of, const std::string& path) {
     const auto write = [&path](const char* what, std::span<const std::span<const std::byte>> pieces) {
         std::ofstream file(path + what, std::ios::binary);

@@ -1,4 +1,4 @@
-// What the fuzzer of formulas draws from, and makes gradients and shards of: the whole language, and nothing beside it.
+// The fuzzer of formulas draws from the whole language, and nothing beside it; so do its gradients and shards.
 #include "../../properties/random_graph.hpp"
 #include "../../properties/random_recurrence.hpp"
 

@@ -303,7 +303,7 @@ bool stores_a_formula(const drawn_graph& graph) {
 
 std::string drawn_types(dice& draw, const formula_case& it) {
     constexpr std::array of_one{"f32", "f32", "bf16", "f16"};
-    // What calls of shards leave is not rounded on the way. Nor is a formula that is stored in k or v: its last bit
+    // Results of shards' calls are not rounded on the way. Nor is a formula that is stored in k or v: its last bit
     // would decide which of two halves is the nearest.
     if (it.kernel_of.made == pass::shard || stores_a_formula(it.graph)) return "f32";
     return it.kernel_of.made == pass::gradient ? draw.any(of_one) : draw.any(all_types);

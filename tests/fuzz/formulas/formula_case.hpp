@@ -32,7 +32,7 @@ struct formula_case {
 
     bool has_input(std::string_view name) const;
     bool stores_to(std::string_view input) const;
-    /// What is compiled: throws std::invalid_argument where the graph has no gradient or shard.
+    /// The compiled variant. Throws std::invalid_argument if the graph has no gradient or shard.
     attune::testing::drawn_graph compiled() const { return kernel_of.graph(graph); }
     /// The kernel: of `variant`, of what is compiled, which has to live as long.
     attune::generators::listed_kernel kernel(const attune::generators::variant& variant) const;

@@ -314,7 +314,7 @@ element_type formula_inputs::element_of_output(const attune::output_declaration&
     return input < 0 ? types_.output : element_of(graph.inputs[static_cast<std::size_t>(input)], types_);
 }
 
-/// What the forward pass leaves, rounded as it leaves it; and the loss's derivatives by its outputs.
+/// The results of the forward pass, rounded as it rounds them, and the loss's derivatives by its outputs.
 void formula_inputs::add_saved(const std::vector<attune::reference::results>& forward) {
     std::mt19937 random(it_.seed + 11);
     std::normal_distribution<float> normal;

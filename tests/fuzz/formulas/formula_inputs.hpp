@@ -43,7 +43,7 @@ public:
     std::vector<attune::reference::argument> for_reference(std::size_t part) const;
     attune::reference::results evaluate(std::vector<attune::reference::argument> given) const;
 
-    /// What the call has for an output, f32 or rounded to that.
+    /// The shape and the element type of an output in the call: f32, or the type to which it is rounded.
     std::vector<std::int64_t> shape_of(const attune::output_declaration& output) const;
     attune::element_type element_of_output(const attune::output_declaration& output) const;
 

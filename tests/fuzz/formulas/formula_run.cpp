@@ -32,7 +32,7 @@ double tolerance(const formula_case& it, const attune::reference::array& expecte
     return part * largest;
 }
 
-/// What has no element as NumPy lays it out: all strides are 0.
+/// A tensor without elements as NumPy lays it out: all strides are 0.
 tensor as_numpy_passes(const tensor& t) {
     if (std::ranges::count(t.shape(), 0) == 0) return t;
     const std::vector<std::int64_t> shape(t.shape().begin(), t.shape().end()), strides(shape.size());
@@ -74,7 +74,7 @@ made_call call_of(const formula_inputs& inputs, const drawn_graph& graph, const 
 }
 
 /// Where a function has an edge, such as a maximum's, a gradient may be that of either side: the nearest float decides.
-/// What changes as much when the inputs do, by less than f32 tells apart, is taken as it came.
+/// A value is accepted if it changes as much when the inputs change by less than f32 tells apart.
 void forgive_edges(const formula_inputs& inputs, std::size_t part, attune::reference::array& expected,
                    const tensor& got) {
     std::mt19937 random(1);
@@ -127,7 +127,7 @@ outcome judge(const formula_case& it, formula_inputs& inputs, const drawn_graph&
         for (std::size_t part = 0; part < inputs.parts(); ++part) {
             const attune::reference::array& of = inputs.expected[part][name];
             const attune::tensor got = inputs.part_of(tensor->view(), axes, part);
-            // What is rounded to fewer bits or to an integer is exact: random_graph says why.
+            // A value that is rounded to fewer bits or to an integer is exact: random_graph says why.
             const double allowed = got.type() == element_type::f32 ? tolerance(it, of, got.type()) : 1e-30;
             const double error = attune::reference::largest_error(got, of, {}) / allowed;
             if (!(error <= result.error)) result.error = error, result.text = name;

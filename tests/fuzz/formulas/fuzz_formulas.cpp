@@ -144,7 +144,7 @@ void print(const tally& all, const asked& how, double minutes) {
     for (const auto& [why, times] : all.refused) fmt::print("  refused {} times: {}\n", times, why);
 }
 
-/// What --only may be: drawing until another kind comes would never end.
+/// The values of --only: drawing until another kind comes would never end.
 constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",          "extreme",
                                       "gradient", "shard",    "packed graph", "packed gradient", "recurrent"};
 

@@ -8,7 +8,7 @@
 
 namespace fuzz {
 
-/// What a kernel is of.
+/// Whether a kernel is of a graph, of its gradient or of its shard.
 enum class pass : std::uint8_t { none, gradient, shard };
 std::string_view name_of(pass made);
 

@@ -24,7 +24,7 @@ struct list {
         } catch (const std::runtime_error&) {
             return;  // the generators have no kernel for it
         }
-        // What is settled may be what it was: as few keys as there are queries that store, whole pages.
+        // The settled shape may be the old one: as few keys as there are queries that store, whole pages.
         if (settle(smaller) && !is_as_before(smaller)) made.push_back(std::move(smaller));
     }
     bool is_as_before(const formula_case& it) const {

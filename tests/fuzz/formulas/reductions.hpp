@@ -13,7 +13,7 @@ std::vector<formula_case> reductions_of(const formula_case& it);
 /// Takes reductions as long as one of them still fails. `fails` may say no when it has had enough.
 std::vector<std::size_t> shrink(formula_case& it, const std::function<bool(const formula_case&)>& fails);
 
-/// What those steps made of it; throws std::invalid_argument for one that there is not.
+/// The result of those steps; throws std::invalid_argument for a step that does not exist.
 void take(formula_case& it, const std::vector<std::size_t>& steps);
 
 }  // namespace fuzz

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/catalogue.hpp>
 
-/// What the golden variants share. They are entries of the catalogue; every number of a file's `params` is a run-time
-/// scalar of the same name, an array `a` is a_0, a_1, ...
+/// Shared parts of the golden variants. They are entries of the catalogue; every number of a file's `params` is a
+/// run-time scalar of the same name, an array `a` is a_0, a_1, ...
 namespace golden {
 
 using namespace attune::dsl;

@@ -1,6 +1,6 @@
-// What the runtime asks of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams,
-// memory, shared memory, errors; the kernels run on a device in software. And the same program without any
-// driver. It holds a kernel for the CPU, too. The variant is causal attention.
+// The runtime's calls of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams,
+// memory, shared memory, errors; the kernels run on a device in software. And the same program without any driver. It
+// holds a kernel for the CPU, too. The variant is causal attention.
 #include "../../support/workload_values.hpp"
 #include "../opencl/halves.hpp"
 #include "stand_in_driver.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-/// What the driver of the device in software keeps between calls, and what happens in its streams.
+/// The state of the driver of the device in software between calls, and the work in its streams.
 namespace stand_in {
 
 /// CUresult

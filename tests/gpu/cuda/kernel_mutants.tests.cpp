@@ -1,4 +1,4 @@
-// What the checks of the device in software are worth: one line of a right kernel is made wrong in turn, and the launch
+// The worth of the checks of the device in software: one line of a right kernel is made wrong in turn, and the launch
 // has to be refused or its numbers have to be wrong. The kernel is causal attention, looked at for races.
 #include "../opencl/halves.hpp"
 #include "mutants.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What the CUDA driver of the device in software (stand_in_driver.cpp) tells a test.
+/// The notes of the CUDA driver of the device in software (stand_in_driver.cpp), for tests.
 namespace stand_in {
 
 struct launch {
@@ -20,7 +20,7 @@ struct record {
     std::int64_t allocated_bytes{};  ///< at present
 };
 
-/// What its functions find in it by dlsym.
+/// The controls that a test finds by dlsym.
 struct controls {
     void (*clear)();
     record (*so_far)();

@@ -27,7 +27,7 @@ constexpr element_type rounded_to = element_type::WARPGROUPS_ELEMENT;  ///< of q
 /// Of queries and keys, beside values of 128 channels: of bf16 one, which every build compiles.
 const std::vector<int> depths = rounded_to == element_type::bf16 ? std::vector{64} : std::vector{64, 128};
 const options on_device{.target = "cuda"};
-/// What the kernels for Hopper lack here.
+/// The features that the kernels for Hopper lack here.
 std::string missing() { return kernels<warpgroups::all>().entries.front().missing; }
 const kernel_table& table() { return detail::table_of<warpgroups::all>(); }
 

@@ -105,7 +105,7 @@ private:
         tail_[at(t)] += by_.latency;
         events_.push({head + by_.latency, stays ? kind::arrives : kind::leaves_rack, t});
     }
-    /// What is there may be computed with, and the next stage be asked for.
+    /// A stage that has arrived may be computed, and the next one be asked for.
     void go_on(int n, double now) {
         node& here = nodes_[at(n)];
         if (here.waits < 0 || here.missing[here.computes] > 0) return;

@@ -20,7 +20,7 @@ struct transfer {
     double bytes;
 };
 
-/// What a plan has the nodes do.
+/// The work of the nodes by a plan.
 struct schedule {
     std::vector<std::vector<double>> computing;  ///< seconds, by node: of its own keys, then of each stage
     std::vector<transfer> transfers{};           ///< each sender's in the order in which it wants to send
@@ -39,7 +39,7 @@ struct outcome {
     double waiting{};     ///< seconds of all nodes in which they wait for keys
 };
 
-/// What a node sends and receives where it shares heads with others, before the first key and after the last.
+/// The bytes of a node that shares heads with others, before the first key and after the last.
 struct head_exchange {
     double bytes{};
     int messages{};  ///< one after the other, in which all nodes of a share are at work

@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What is simulated: masks of the field over plain scores.
+/// The simulated variants: masks of the field over plain scores.
 namespace simulated {
 using namespace attune::dsl;
 

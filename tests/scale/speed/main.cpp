@@ -1,6 +1,6 @@
-// What calls over two ranks take, beside one process with two threads, and what the model says of them: under
-// tests/scale/run 2 scale_speed. Rank 0 calls the variant, and its shard as the only rank of a context, with both
-// threads, while rank 1 sleeps; then both call over ranks, with a thread each. In turns, medians.
+// The times of calls over two ranks, beside one process with two threads and beside the model: under tests/scale/run 2
+// scale_speed. Rank 0 calls the variant, and its shard as the only rank of a context, with both threads, while rank 1
+// sleeps; then both call over ranks, with a thread each. In turns, medians.
 #include "variants.hpp"
 
 #include <attune/mpi.hpp>
@@ -134,7 +134,7 @@ auto of_first(whole_call& of, const std::vector<std::int32_t>& positions, std::i
                                   lse = of.lse.row_view(), attune::options{.threads = 1});
 }
 
-/// What this machine's ranks do in a second.
+/// The rates of this machine's ranks.
 mpi::rates measured_rates(mpi::context& world, const asked& of) {
     whole_call all(of);
     std::vector<std::int32_t> positions(static_cast<std::size_t>(of.tokens));

@@ -62,7 +62,7 @@ struct gathering {
 
 enum class progress { under_way, over, wrong };
 
-/// What one rank has under way.
+/// The requests of one rank that are under way.
 struct station {
     std::condition_variable changed;
     std::uint64_t version{}, seen{};  ///< of what it may wait for

@@ -5,7 +5,7 @@
 
 namespace ptx {
 
-/// What a device of one architecture has.
+/// The properties of a device of one architecture.
 struct card {
     std::string_view name;  ///< sm_90a
     int major, minor;       ///< compute capability

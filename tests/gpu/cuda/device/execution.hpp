@@ -18,7 +18,7 @@ struct extent {
     std::size_t count() const { return std::size_t{x} * y * z; }
 };
 
-/// What an instruction sees: the warp whose turn it is, those of its threads that take part, and what is their block's.
+/// The context of an instruction: the warp whose turn it is, those of its threads that take part, and their block.
 struct execution {
     const program* of = nullptr;
     warp* now = nullptr;

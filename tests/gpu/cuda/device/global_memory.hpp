@@ -6,7 +6,7 @@
 
 namespace ptx {
 
-/// What kernels may touch: the allocations of a device, whose addresses are the host's.
+/// The memory that kernels may touch: the allocations of a device, whose addresses are the host's.
 class allocations {
 public:
     struct range {

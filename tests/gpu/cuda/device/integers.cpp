@@ -10,7 +10,7 @@ template <class T>
 using wider = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, s32, u32>,
                                  std::conditional_t<std::is_signed_v<T>, s64, u64>>;
 
-/// What integers of any size have.
+/// Operations that integers of any size have.
 template <class T> void add_all_sizes(plain_operations& to, const std::string& type) {
     using U = std::make_unsigned_t<T>;
     to["add." + type] = two<[](U a, U b) { return a + b; }, U, U, U>(unit::alu);

@@ -65,7 +65,7 @@ private:
         }
         return ran;
     }
-    /// What is the same in each block.
+    /// Values that are the same in each block.
     void prepare(warp& w, std::size_t index) {
         const program& of = *its_.of;
         w.index = static_cast<int>(index);

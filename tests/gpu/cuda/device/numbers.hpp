@@ -51,7 +51,7 @@ inline float to_tf32(float x) {
 /// The 19 bits that a tensor core looks at.
 inline float read_as_tf32(u32 bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
-/// What `.ftz` makes of subnormal numbers.
+/// `.ftz`: subnormal numbers become 0.
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
 /// The number of a pair, if the other is NaN.

@@ -49,7 +49,7 @@ struct instruction {
     int line = 0;
 };
 
-/// What an SM has that instructions wait for.
+/// The units of an SM for which instructions wait.
 enum class unit { fma, alu, transcendental, doubles, tensor, memory, control, moves };
 inline constexpr int units = 8;
 const char* name_of(unit which);
@@ -59,7 +59,7 @@ struct operation {
     unit at;
 };
 
-/// What comes in the first slots of 32 bits.
+/// The contents of the first slots of 32 bits.
 enum class special {
     tid_x,
     tid_y,

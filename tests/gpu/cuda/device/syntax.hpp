@@ -52,7 +52,7 @@ module_text read_module(std::string_view text);
 
 /// Of `.shared .align 16 .b8 name[1024]`.
 variable read_variable(const std::string& declaration, int line);
-/// What stands between commas outside of brackets, without spaces around.
+/// The parts between commas outside of brackets, without spaces around.
 std::vector<std::string> split(std::string_view text, char at);
 std::string trimmed(std::string_view text);
 /// Of a type: f32, b16, bf16x2, pred (1). 0 if it is none.

@@ -86,7 +86,7 @@ constexpr std::array forms = {
     form_of<integers<u8>, 16>("u8"),
 };
 
-/// What a descriptor says of B: rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number (128-byte
+/// B by its descriptor: rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number (128-byte
 /// swizzle).
 struct described {
     u64 start, leading, stride;

@@ -14,7 +14,7 @@ public:
     translator(const module_text& of, const entry_text& entry, const card& on);
     program whole();
 
-    // What families of instructions ask for. Each refuses, with the line, what is not there.
+    // Operands, for the families of instructions. Each refuses, with the line, an operand that does not exist.
     int value(const std::string& operand, int bits);  ///< a register, a constant or an address of a variable
     int predicate(const std::string& name) const;
     bool is_long(const std::string& operand) const { return longs_.contains(operand); }

@@ -1,4 +1,4 @@
-// What the device in software refuses: each check by a kernel of a few lines that makes the mistake, beside one that
+// The refusals of the device in software: each check by a kernel of a few lines that makes the mistake, beside one that
 // does not.
 #include "small_kernel.hpp"
 

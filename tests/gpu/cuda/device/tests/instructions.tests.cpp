@@ -1,4 +1,4 @@
-// What instructions of the device in software compute, lane by lane, and where the ways of a warp's threads meet.
+// The results of the device's instructions, lane by lane, and the places where the ways of a warp's threads meet.
 #include "small_kernel.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@ using namespace ptx;
 
 namespace {
 
-/// What each thread stores in its word.
+/// The word that each thread stores.
 template <class Out = u32, class In = u32>
 std::vector<Out> results(const std::string& body, const std::vector<In>& in = std::vector<In>(64),
                          unsigned threads = 32) {

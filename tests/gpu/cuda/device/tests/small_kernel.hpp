@@ -31,7 +31,7 @@ public:
         how.counts = true, how.memory = &memory;
         return launch(*module_.entry("k"), how, arguments);
     }
-    /// What it is refused for; empty if it runs.
+    /// The sentence of its refusal; empty if it runs.
     std::string refused(unsigned threads = 32, bool races = false) {
         std::vector<u32> out(256), in(256);
         try {
