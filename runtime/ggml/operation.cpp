@@ -117,7 +117,7 @@ void add(arguments& list, std::string_view name, double number) {
     list.push_back({.name = name, .is = named_argument::form::real, .real = number});
 }
 
-/// Of an axis, in elements of so many bytes.
+/// The stride of an axis, in elements of so many bytes.
 std::int64_t stride(const ggml_tensor& of, int axis, std::size_t size) {
     return static_cast<std::int64_t>(of.nb[axis] / size);
 }
@@ -168,7 +168,7 @@ void find_slopes(const operation& op, std::vector<float>& slopes) {
                                     : std::exp2(-step * (static_cast<float>(head - first) + 0.5f));
 }
 
-/// Of an operation without a mask each query sees all keys: one row stands for all.
+/// In an operation without a mask each query sees all keys: one row stands for all.
 void find_visible_keys(const operation& op, visible_keys& found) {
     if (op.mask) {
         return find_visible_keys({static_cast<const std::uint16_t*>(op.mask->data), op.mask->ne[3], op.q.ne[1],

@@ -12,7 +12,7 @@
 /// <target>.h declares it, with a struct of the variant's arguments by name. Everything else is here, and takes
 /// arguments by name, so that a variant which gains an input keeps its ABI.
 ///
-/// Nothing is copied, kept or freed: tensors are views, and what is passed to a call need only live until the call
+/// Nothing is copied, kept or freed: tensors are views, and the arguments of a call need only live until the call
 /// returns. All functions may be called from several threads at once. They throw no exceptions and install no signal
 /// handlers, and the threads that they start block all signals. Everything is checked before anything is written, as by
 /// attune::run (attune/runtime/run.hpp says what a call takes).

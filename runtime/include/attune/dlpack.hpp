@@ -14,7 +14,7 @@ namespace attune {
 /// The error calls the tensor by `name`: from_dlpack(managed, "q").
 tensor from_dlpack(const DLTensor& given, bool read_only = false, std::string_view name = {});
 tensor from_dlpack(const DLManagedTensor& given, std::string_view name = {});
-/// Throws also for a tensor of another major version of DLPack, of which nothing but the version is read.
+/// Throws also for a tensor of another major version of DLPack; only its version is read.
 tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name = {});
 
 /// The view as DLPack. The consumer calls its deleter, which releases `owner`; without an owner, the memory must

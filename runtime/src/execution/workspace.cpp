@@ -44,7 +44,7 @@ class kept_blocks {
 public:
     header* take(std::size_t capacity) {
         int best = -1;
-        for (int i = count_; i-- > 0;) {  // what was given back last is asked for first, the next time
+        for (int i = count_; i-- > 0;) {  // the block that was given back last is asked for first
             const std::size_t has = blocks_[i]->capacity;
             if (has >= capacity && (best < 0 || has < blocks_[best]->capacity)) best = i;
             if (has == capacity) break;

@@ -86,7 +86,7 @@ int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_
 
 /// In place of cuMemcpyHtoD, which first waits for all kernels before it. Each call brings lengths along: the device
 /// would stand still for longer than a decode step takes. This one takes pageable memory at once, unless the device
-/// reads such memory itself: then it is waited for, since what a call lends ends with it.
+/// reads such memory itself: then it is waited for, since memory that a call lends ends with the call.
 int copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) {
     const cuda_functions& cuda = cuda_driver();
     void* const queue = current ? current->queue : nullptr;

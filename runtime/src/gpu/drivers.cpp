@@ -11,8 +11,8 @@
 namespace attune::detail {
 namespace {
 
-/// A driver's library: what is installed with the driver, not the name without a version, which comes with a
-/// developer's package.
+/// A driver's library as the driver installs it, not the name without a version, which comes with a developer's
+/// package.
 void* open_driver(const char* name, const char* developers) {
     if (void* const library = open_library(name)) return library;
     return open_library(developers);

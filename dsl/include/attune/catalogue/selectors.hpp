@@ -62,7 +62,7 @@ constexpr auto pooled_scores(Queries query_means, Keys key_means, operand auto s
 }
 
 /// k // B is the own block of a query in q // B, or one of the `count` before it with the largest products of the two
-/// blocks' means. All queries of a block choose together, so that prefill skips what they leave.
+/// blocks' means. All queries of a block choose together, so prefill skips the blocks that they leave.
 template <class Queries, class Keys>
 constexpr auto pooled_blocks(Queries query_means, Keys key_means, operand auto size, operand auto count) {
     using namespace detail;

@@ -220,7 +220,7 @@ template <expression S> constexpr auto row_maximum(const S& s) {
 template <expression W> constexpr auto row_sum(const W& w) {
     return detail::of_weights<kind::row, operation::row_sum>(w);
 }
-/// Weights summed over the queries: what each key received. An output (batch, head, key).
+/// Weights summed over the queries: the weight that each key received. An output (batch, head, key).
 template <expression W> constexpr auto sum_over_queries(const W& w) {
     return detail::of_weights<kind::column, operation::sum_over_queries>(w);
 }
@@ -324,7 +324,7 @@ template <operand P, operand S, operand U> constexpr auto keep(const P& p, const
         return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
 }
 
-/// The draw of another (b, h, q_idx, kv_idx): where a call has a part of what they count, as shards have.
+/// The draw of another (b, h, q_idx, kv_idx), for calls that have a part of the whole, as shards.
 template <operand P, operand S, operand U, operand B, operand H, operand Q, operand K>
 constexpr auto keep(const P& p, const S& seed, const U& upper_half, const B& batch_element, const H& query_head,
                     const Q& query_position, const K& key_position) {

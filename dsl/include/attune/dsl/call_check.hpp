@@ -41,7 +41,7 @@ struct call_faults {
     }
 };
 
-/// Compares what a graph reads and names with what a call passes. Questions about a call may leave outputs out.
+/// Compares the names that a graph reads with those that a call passes. Questions about a call may leave outputs out.
 constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::span<const given_argument> given) {
     call_faults found;
     const auto times = [&](std::string_view label) {

@@ -30,7 +30,7 @@ constexpr tensors_with_gradient<sizeof...(Tensor)> wrt(const Tensor&...) {
     return {{Tensor::label...}};
 }
 
-/// `gradient(graph)`; what is not named is not made.
+/// `gradient(graph)`. A gradient that is not named is not made.
 template <class Graph, std::size_t Of, std::size_t Wrt> struct gradient_of {
     Graph graph;
     std::array<std::string_view, Of> of;

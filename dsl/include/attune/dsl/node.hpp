@@ -32,7 +32,7 @@ inline constexpr unsigned key = 4;      ///< kv_idx
 inline constexpr unsigned channel = 8;  ///< d_idx
 inline constexpr unsigned bound = 16;   ///< a bound index, or a sum
 inline constexpr unsigned data = 32;    ///< elements of tensors
-inline constexpr unsigned row = 64;     ///< what is known only after all scores of a row
+inline constexpr unsigned row = 64;     ///< values that are known only after all scores of a row
 inline constexpr unsigned output = 128;
 inline constexpr unsigned finished = 256;  ///< elements of an output, read as those of a tensor
 inline constexpr unsigned value = 512;     ///< value_idx
@@ -126,7 +126,7 @@ template <kind Is, operation Op, class... Children> struct node {
         return *this;
     }
 
-    /// An element of an output (b, h, q_idx, channel), of tokens (b, position, channel) or of what is precomputed (b,
+    /// An element of an output (b, h, q_idx, channel), of tokens (b, position, channel) or of a precomputed tensor (b,
     /// h, its indices), as of an input.
     template <class... I>
         requires(Is == kind::output || Is == kind::tokens || Is == kind::precomputed)

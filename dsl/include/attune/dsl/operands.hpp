@@ -155,7 +155,7 @@ template <operation Op, class A> constexpr auto real_function(const A& a) {
     }
 }
 
-/// Of two numbers, computed in reals.
+/// An operation on two numbers, computed in reals.
 template <operation Op, class A, class B> constexpr auto real_function(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>)

@@ -2,7 +2,7 @@
 #include <attune/dsl/operands.hpp>
 
 /// Operators and functions of the language. Each has one overload that takes anything with a value of the language in
-/// it. If the kinds of the operands are wrong, it says in a sentence what it expects.
+/// it. If the kinds of the operands are wrong, a sentence names the right ones.
 namespace attune::dsl {
 
 // --- arithmetic: on integers `/` and `%` round down, as in Python; an integer and a real give a real

@@ -19,7 +19,7 @@ template <class... A> inline constexpr bool indices_with_extents = each_index_ha
 template <class T> inline constexpr bool precomputed_reals = operation_of<T> == operation::precomputed;
 }  // namespace detail
 
-/// A tensor (batch, head, n, ...) of a real over b, h and bound indices, of which each is followed by its extent, one
+/// A tensor (batch, head, n, ...) of a real over b, h and bound indices. Each index is followed by its extent, one
 /// integer for the whole call. It is computed before the first score, each element once, and read at (b, h, ...):
 ///
 ///     mean_key = precomputed(sum(s, 64, k(b, h, n * 64 + s, c)) / 64, n, key_length / 64, c, depth)

@@ -224,7 +224,7 @@ template <bool Subtract, class X> constexpr auto negated_if(const X& x) {
         return x;
 }
 
-/// Of two rows, or of two states.
+/// The sum of two rows, or of two states.
 template <bool Subtract, class A, class B> constexpr auto step_sum(const A& a, const B& b) {
     if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};

@@ -3,9 +3,9 @@
 
 namespace attune::detail {
 
-/// Whether `other` is the same formula as `formula` with an index of a sum in place of d_idx, as where a norm reads
-/// what is projected. The index, a node, is found if it is negative before. `of_channel` says of a node whether it
-/// depends on d_idx.
+/// Whether `other` is the same formula as `formula` with an index of a sum in place of d_idx, as a norm reads a
+/// projection. The index, a node, is found if it is negative before. `of_channel` says of a node whether it depends on
+/// d_idx.
 template <class Nodes, class OfChannel>
 constexpr bool is_at_index(const Nodes& nodes, const OfChannel& of_channel, node_id formula, node_id other,
                            node_id& index) {

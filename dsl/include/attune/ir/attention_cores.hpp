@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-/// The attention cores of a graph: for each sum over the keys the scores that it sees, its statistic and what it
-/// weighs. Most graphs have one. Differential attention has two, and so has a gated sum of a local and a global one.
+/// The attention cores of a graph: for each sum over the keys its scores, its statistic and its values. Most graphs
+/// have one. Differential attention has two, and so has a gated sum of a local and a global one.
 namespace attune {
 
 /// Positions in graph_ir::nodes; -1 where there is none.

@@ -99,7 +99,7 @@ inline constexpr by_operation<family::function, slope_of_function> slopes_of_fun
     {operation::trunc, flat},
     {operation::sign, flat}};
 
-/// Of which argument the derivative is asked: 0 or 1.
+/// The argument whose derivative is asked for: 0 or 1.
 using derivative_by_argument = std::optional<node_id (*)(real_writer&, const differentiated_node&, int side)>;
 
 /// Half to each where two are equal, as torch.maximum and JAX do.

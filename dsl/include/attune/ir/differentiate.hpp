@@ -126,7 +126,7 @@ private:
         bool some = false;
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
-        // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
+        // If nothing asks for the weights of a softmax, its log-sum-exp alone.
         if (!some && delta_[n]) reach_softmax(n, to_.write().number(0), domain::pairs());
         if (to_.node(n).op == operation::recurrence && states_.has_last_alone(n)) reach_states(n, no_node, no_node);
     }
@@ -226,8 +226,8 @@ private:
         deposit(it.arguments[0], stored(e, over), over, it);
     }
 
-    /// An output whose heads are merged: alone, or as what an output projection sums over. The projection's transpose
-    /// is made once, as tokens.
+    /// An output whose heads are merged: alone, or as the input of an output projection. The projection's transpose is
+    /// made once, as tokens.
     constexpr void reach_merged_heads(const instruction& load, node_id e, const domain& over) {
         const node_id index = values_.merged_index(load);
         domain rows{};

@@ -18,7 +18,7 @@ enum class hidden_pairs : std::uint8_t {
     returned  ///< they have a number again
 };
 
-/// Follows one mask up to what is made of its scores.
+/// Follows one mask up to the nodes that are made of its scores.
 class mask_followed {
 public:
     constexpr mask_followed(node_list nodes, node_id mask) : nodes_(nodes) {
@@ -57,7 +57,7 @@ private:
         using enum hidden_pairs;
         return has(node, hidden) ? hidden : has(node, returned) ? returned : unknown;
     }
-    /// Of two scores the other one counts where one is masked.
+    /// If one of two scores is masked, the other one counts.
     constexpr hidden_pairs of_maximum(const instruction& node) const {
         using enum hidden_pairs;
         if (of(node, 0) == of(node, 1) || !has(node, hidden)) return joined(node);

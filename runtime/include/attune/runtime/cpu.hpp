@@ -31,7 +31,7 @@ const cpu_state& this_cpu();
 /// schedules are called so, for a name may differ inside a virtual machine. Empty where the CPU does not say.
 std::string cpu_model_id();
 
-/// Refuses, as a value of ATTUNE_CPU_MODEL, what is neither "generic" nor written as `cpu_model_id` writes a model.
+/// Refuses a value of ATTUNE_CPU_MODEL unless it is "generic" or written as `cpu_model_id` writes a model.
 void check_cpu_model(std::string_view name);
 
 /// `cpu` with the levels above this one hidden. A name that is no level of such CPUs is refused as a value of

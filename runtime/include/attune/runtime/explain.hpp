@@ -61,7 +61,7 @@ struct explanation {
     std::size_t scratch_bytes{};                 ///< of one thread, at most
     std::size_t saved_bytes{};                   ///< rows and outputs that are kept from one pass to the next; exact
     int key_splits{};           ///< splits of the keys that tasks share; 0 if the kernel does not split keys
-    std::size_t split_bytes{};  ///< what all splits keep for merging
+    std::size_t split_bytes{};  ///< memory of all splits for merging
     std::size_t sum_bytes{};    ///< of a gradient, the sums of all parts of the queries
     std::size_t table_bytes{};  ///< tables for conditions, one copy for all threads, as large as those of `blocks`; and
                                 ///< the state of each block of keys for each thread, 9 bytes at most
@@ -75,9 +75,9 @@ struct explanation {
     bool deterministic{};  ///< whether the options or ATTUNE_DETERMINISTIC asked for it; the splits of the keys then
                            ///< depend on neither batch nor key length
 
-    /// Calls on some batch elements or heads each, of which the call is made: tensors reach beyond 2^31 - 1 elements.
-    /// If more than one, everything else here, except blocks, inputs and outputs, describes the first of them, the
-    /// largest.
+    /// The number of calls of which the call is made, each on some batch elements or heads: tensors reach beyond 2^31 -
+    /// 1 elements. If more than one, everything else here, except blocks, inputs and outputs, describes the first of
+    /// them, the largest.
     int calls{1};
 
     /// With cu_seqlens_q: everything else here, except inputs and outputs, describes the part with the most queries.

@@ -26,7 +26,7 @@ extern "C" {
 
 /// Ranks that make calls together.
 typedef struct attune_mpi_context attune_mpi_context;
-/// Which tokens a rank has, and what it sends and receives.
+/// The tokens of each rank, and its messages.
 typedef struct attune_mpi_layout attune_mpi_layout;
 /// A call that all ranks have checked and agreed on, to be made many times.
 typedef struct attune_mpi_call attune_mpi_call;
@@ -39,8 +39,8 @@ typedef struct attune_mpi_options {
     int32_t reserved[8];  ///< zeros
 } attune_mpi_options;
 
-/// Makes a context of a communicator, of which MPI makes a copy: the caller's is not changed. `*context` is null where
-/// it is not ATTUNE_OK. MPI runs with MPI_THREAD_FUNNELED at least.
+/// Makes a context of a copy of a communicator: the caller's is not changed. `*context` is null where it is not
+/// ATTUNE_OK. MPI runs with MPI_THREAD_FUNNELED at least.
 attune_status attune_mpi_make_context(MPI_Comm communicator, const attune_mpi_options* options,
                                       attune_mpi_context** context) ATTUNE_NOEXCEPT;
 /// Before MPI_Finalize, and after the last call. Prepared calls keep what they need of it. Null is nothing.
@@ -103,7 +103,7 @@ typedef struct attune_mpi_traffic {
 } attune_mpi_traffic;
 
 /// One attention call of all ranks by a shard: inputs over queries or keys, and outputs, have this rank's rows, and all
-/// else is whole on every rank. In decode only what is over keys has this rank's rows. "lengths" are kv_lengths of the
+/// else is whole on every rank. In decode only inputs over keys have this rank's rows. "lengths" are kv_lengths of the
 /// whole; positions and earlier results are not passed. `traffic` may be null.
 attune_status attune_mpi_run(attune_mpi_context* context, const attune_mpi_layout* layout,
                              const attune_variant* variant, const attune_argument* arguments, size_t count,

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::int64_t fewest_tokens = 256, most_tokens = 2048;
 constexpr std::int64_t chunks_wanted = 8;  // few balance badly, many are needed in pieces by everybody
-// Of all ranks: the plan looks at each pair of them. Many ranks have more of them, so that each has some.
+// The most chunks of all ranks: the plan looks at each pair of them. Many ranks have more of them, so that each has
+// some.
 constexpr std::int64_t most_chunks = 4096, most_of_many_ranks = 8192;
 
 std::int64_t even(std::int64_t count) { return (count + 1) / 2 * 2; }

@@ -25,7 +25,7 @@ std::optional<std::int64_t> extent_of_whole(std::string_view axis, const plannin
     return axis == dsl::of_shard::all_key_heads.label ? std::optional(of.key_heads) : std::nullopt;
 }
 
-/// Of a tensor, for each of its tokens.
+/// The elements of a tensor for each of its tokens.
 double elements_of(const input_declaration& input, const planning& of, std::span<const named_argument> given) {
     double count = 1;
     for (std::size_t a = 0; a < input.rank; ++a) {

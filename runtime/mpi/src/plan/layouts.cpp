@@ -225,7 +225,7 @@ std::vector<int> owners(arrangement how, std::span<const work_table> graphs, int
         case arrangement::documents: return whole_documents(graphs, ranks);
         case arrangement::zigzag:
             for (int c = 0; c < count; ++c) {
-                // Of too few chunks none is at the back.
+                // With too few chunks none is at the back.
                 const int piece = count < 2 * ranks ? c : static_cast<int>(std::int64_t{2} * ranks * c / count);
                 owner[at(c)] = std::min(piece, 2 * ranks - 1 - piece);
             }

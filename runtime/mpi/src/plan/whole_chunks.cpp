@@ -16,7 +16,7 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is_value(const instruction& n) { return n.kind == kind::integer || n.kind == kind::condition; }
 
-/// Of a node of which nothing is known.
+/// The value of a node of which nothing is known.
 integer_interval unknown(const instruction& node) {
     return node.kind == kind::condition ? integer_interval{0, 1} : integer_interval::of_32_bits();
 }
@@ -206,7 +206,7 @@ const tensor* whole_chunks::usable(const input_declaration& declared) const {
     return &view;
 }
 
-/// Of a number that is the same everywhere.
+/// The value of a number that is the same everywhere.
 std::optional<std::int64_t> whole_chunks::constant(const instruction& node) const {
     using namespace dsl::of_shard;
     if (node.op == operation::constant) return node.integer;

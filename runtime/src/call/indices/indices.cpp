@@ -305,7 +305,7 @@ private:
         }
     }
 
-    /// Whether a sum adds what a load reads, and always does.
+    /// Whether a sum always adds the element that a load reads.
     bool is_in_body(node_id load, node_id counted, node_id body) {
         const variation_bits index = varies_[counted];
         node_span<node_id> within = order_;  // itself where the body reads it

@@ -55,7 +55,7 @@ template <class F> constexpr over_run of_integers(F f) { return each_of<&number:
 template <class F> constexpr over_run of_reals(F f) { return each_of<&number::real, &number::real>(f); }
 template <class F> constexpr over_run is_of_reals(F f) { return each_of<&number::integer, &number::real>(f); }
 
-/// By what the arguments are.
+/// By the kinds of the arguments.
 struct either {
     over_run integers, reals;
     constexpr over_run of(bool are_integers) const { return are_integers ? integers : reals; }

@@ -198,7 +198,7 @@ void set_passed_shapes(explanation& of, std::span<const named_argument> argument
                 a.shape.assign(given.view.shape().begin(), given.view.shape().end());
 }
 
-/// Of the first part, which no other exceeds; blocks, inputs and outputs are those of the whole call.
+/// The explanation of the first part, the largest; blocks, inputs and outputs are those of the whole call.
 explanation explanation_of(const kernel_table& table, parted_call& parts, std::span<const named_argument> arguments,
                            const options& how) {
     explanation result = explanation_of(table, parts.first(), how);

@@ -58,7 +58,7 @@ void enter(call_shape& shape, axis_kind axis, std::int64_t extent, std::string_v
                "value_depth) of one call");
 }
 
-/// Marks what is read on the way to `node`.
+/// Marks the inputs that are read on the way to `node`.
 std::uint64_t inputs_under(const graph_ir& graph, node_id node) {
     node_table<bool> reached{};
     std::uint64_t inputs = 0;
@@ -278,7 +278,7 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given) {
     // A depth that is known from inputs of extent 1 alone is not known: they broadcast.
     for (const axis_kind axis : {axis_kind::depth, axis_kind::value_depth})
         if (!from_core.has(axis) && shape[axis] == 1) shape.set(axis, -1, {});
-    // Heads that only keys tell are as many; outputs tell what no input does.
+    // If only keys tell the number of heads, query heads are as many. Outputs tell extents that no input tells.
     if (!shape.has(axis_kind::head) && !shape.heads_stated && shape.has(axis_kind::key_head))
         shape.set(axis_kind::head, shape[axis_kind::key_head],
                   shape.from[static_cast<std::size_t>(axis_kind::key_head)]);

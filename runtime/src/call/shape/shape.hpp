@@ -66,7 +66,7 @@ std::string shown(std::string_view name, const tensor& t);
 /// stride of 1 if `dense_innermost`, a pointer unless it is empty.
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
 
-/// Of tensors of one shape: whether their elements lie alike. Steps along an axis of extent 1 lead nowhere.
+/// Whether the elements of two tensors of one shape lie alike. Steps along an axis of extent 1 lead nowhere.
 bool has_equal_steps(const tensor& one, const tensor& other);
 
 /// The same of an input, and its element type.

@@ -70,7 +70,7 @@ struct kernel {
         constexpr bool bounded() const { return constant != 0 || numbers[0].factor != 0; }
     } visible_keys{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
-    /// thread allocates for each row in addition to `scratch_bytes`, and what is kept for each split of the keys: the
+    /// thread allocates for each row in addition to `scratch_bytes`, and the memory of each split of the keys: the
     /// bytes of a row, and the number at a multiple of which rows end.
     std::size_t row_bytes{};
     struct split_memory {
@@ -80,7 +80,7 @@ struct kernel {
     /// For matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
-    /// The multiply-adds of each pair of a query and a key, of what is contracted over a depth.
+    /// The multiply-adds of each pair of a query and a key in products over a depth.
     int depths_of_pair{};
     /// For a gradient: the bytes that its sums take for each query of a head, key of a query head and key of a key
     /// head, in each part of the queries; the parts of all key heads, and the fewest blocks of a part. Else 0.

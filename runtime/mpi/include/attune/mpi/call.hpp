@@ -31,7 +31,7 @@ public:
     call_over_ranks(const call_over_ranks&) = delete;
     virtual ~call_over_ranks() = default;
 
-    virtual void state(statement& mine) const;  ///< what all ranks must have alike
+    virtual void state(statement& mine) const;  ///< adds the facts that all ranks must have alike
     virtual void check_values() const {}        ///< the inputs that decide who needs whose keys are as planned
     /// Refuses lengths and indices in this rank's own tensors that a kernel would refuse.
     void check_own_values() const;
@@ -47,9 +47,9 @@ protected:
     attune::options between_messages(attune::options how);
     /// The arguments of all calls of this rank's kernels; the positions of queries are `queries`.
     arguments common_arguments(std::span<const std::int32_t> queries) const;
-    /// And of one call with keys of these positions.
+    /// Those of one call, with keys of these positions.
     arguments with_keys(arguments common, std::span<const std::int32_t> positions, bool with_sinks) const;
-    /// Refuses what a kernel would refuse of the caller's own tensors, which its calls may replace.
+    /// Refuses the caller's own tensors if a kernel would, since its calls may replace them.
     void check_own_tensors(const arguments& common, const attune::options& how);
     const tensor& own_output(const output_declaration& output) const;
     /// Memory for an output like the caller's, without gaps.
@@ -72,7 +72,7 @@ private:
     std::function<void()> between_tasks_;           // of the kernels
 };
 
-/// `poison`: fills buffers with NaN before something arrives, so that a test sees what is read too early.
+/// `poison`: fills buffers with NaN before something arrives, so that a test sees elements that are read too early.
 std::unique_ptr<call_over_ranks> make_call(context& world, const layout& plan, const kernel_table& table,
                                            std::span<const named_argument> given, const attune::options& how,
                                            bool poison);

@@ -22,7 +22,7 @@ namespace detail {
 struct bytes_of_token {
     double keys{}, results{};
     double returned{};             ///< gradients of keys, to the rank that has them
-    double rows_in{}, rows_out{};  ///< all inputs that a rank has rows of, and all outputs: what is exchanged by heads
+    double rows_in{}, rows_out{};  ///< inputs with rows of a rank, and all outputs: exchanged by heads
 
     /// The bytes of a share of the heads; `without_heads` are those of tensors without heads.
     bytes_of_token of_part(int parts, const bytes_of_token& without_heads) const;
@@ -30,7 +30,7 @@ struct bytes_of_token {
 
 bytes_of_token bytes_of(const graph_ir& shard, const planning& of,
                         std::span<const attune::detail::named_argument> given);
-/// The same of what has no axis of heads alone.
+/// The same for tensors without an axis of heads alone.
 bytes_of_token bytes_without_heads(const graph_ir& shard, const planning& of,
                                    std::span<const attune::detail::named_argument> given);
 

@@ -51,7 +51,7 @@ struct exchange_plan {
     std::vector<stage> stages;                       ///< of this rank, after that of its own keys where these are one
     std::vector<std::pair<int, run_of_keys>> sends;  ///< with their stage, in the order in which they are sent
     cost predicted;
-    std::vector<std::pair<arrangement, cost>> considered;  ///< what was asked of the model
+    std::vector<std::pair<arrangement, cost>> considered;  ///< the arrangements of which the model was asked
     double work{}, all_work{};                             ///< multiplications and additions, of this rank and of all
     detail::bytes_of_token bytes, bytes_without_heads;
     std::vector<std::pair<std::string_view, std::uint64_t>> decided_by;  ///< inputs, with a hash of their values here
@@ -159,7 +159,7 @@ std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> uni
 std::pair<std::int64_t, std::int64_t> first_and_count_of_rows(std::span<const int> own, std::span<const int> keys,
                                                               const work_table& work, const chunks& tokens);
 
-/// The number of stages of fixed positions, and what a rank computes and receives in each of them.
+/// The number of stages of fixed positions, and the work and the messages of a rank in each of them.
 int count_of_fixed_stages(std::int64_t tokens);
 std::vector<stage> fixed_stages(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
                                 const chunks& tokens, int count);

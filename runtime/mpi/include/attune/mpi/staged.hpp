@@ -45,7 +45,7 @@ protected:
     /// The arguments of a call but for its outputs.
     arguments of_call(int call, const arguments& common) const;
     std::vector<request> post_sends(traffic& done);
-    /// Of a call; and copies what this rank has of it itself.
+    /// Asks for the keys of a call, and copies this rank's own ones among them.
     std::vector<request> post_receives(traffic& done, int call);
     void wait(std::span<const request> all);
 

@@ -28,7 +28,7 @@ enum class request : std::uint64_t {};
 
 inline constexpr int any_rank = -1;
 
-/// Tags are less than this: what each MPI has at least.
+/// Tags are less than this, which each MPI has at least.
 inline constexpr int tag_limit = 32768;
 
 /// Carries bytes between the ranks of one context. Nothing blocks: send, receive and agree begin something, and `test`

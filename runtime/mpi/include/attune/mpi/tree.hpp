@@ -17,8 +17,8 @@ struct branch {
     bool operator==(const branch&) const = default;
 };
 
-/// What one rank sends and receives. Ranks are a binary tree, too: each waits for those above it, and sends what it
-/// could not join itself to the one below. The whole comes back along the same edges.
+/// The messages of one rank. Ranks are a binary tree, too: each waits for those above it, and sends what it could not
+/// join itself to the one below. The whole comes back along the same edges.
 struct tree {
     struct message {
         int rank;
@@ -68,7 +68,7 @@ private:
     std::map<std::int64_t, std::pair<branch, State>> all_;
 };
 
-/// Of one rank; `owner`: the rank of each part.
+/// The messages of one rank; `owner`: the rank of each part.
 tree tree_of(int rank, int ranks, std::span<const int> owner);
 
 }  // namespace detail
