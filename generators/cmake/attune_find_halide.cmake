@@ -1,7 +1,7 @@
 # attune_find_halide()
 #
 # Finds Halide 21 as a CMake package and says so in `attune_halide_found`. It looks, in this order,
-#   1. where find_package does, PATH left aside: Halide_ROOT, Halide_DIR, CMAKE_PREFIX_PATH, the system;
+#   1. where find_package does, PATH left aside: Halide_ROOT, which may be the folder of Python's `halide` package, Halide_DIR, CMAKE_PREFIX_PATH, the system;
 #   2. in Python's `halide` package: beside attune's own where that was installed by pip, in the environment that attune's own setup made in build/venv, in the
 #      active one, in python3's.
 # Python is only asked where the package lies. The configuration file that the Python package leaves in <environment>/share/cmake
@@ -13,7 +13,8 @@ function(attune_find_halide)
     endif()
     set(CMAKE_DISABLE_FIND_PACKAGE_Halide_Python TRUE)
 
-    find_package(Halide 21 QUIET CONFIG COMPONENTS Halide NO_SYSTEM_ENVIRONMENT_PATH)
+    # Python's package is in lib64, which CMake leaves out on Debian.
+    find_package(Halide 21 QUIET CONFIG COMPONENTS Halide NO_SYSTEM_ENVIRONMENT_PATH PATH_SUFFIXES lib64/cmake/Halide)
     if(NOT Halide_FOUND)
         file(GLOB folder "${attune_prefix}/../halide/lib*/cmake/Halide")
         if(NOT folder)

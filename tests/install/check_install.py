@@ -151,7 +151,8 @@ class User:
 def package(user):
     prefix = user.install()
     skeleton, build = user.copied("examples", "00_skeleton"), user.work("skeleton_build")
-    user.build(skeleton, build, f"-DHalide_DIR={user.options.halide}", prefixes=[prefix])
+    halide = re.sub(r"/lib[^/]*/([^/]+-[^/]+/)?cmake/.*", "", user.options.halide)  # its folder, as messages and pages ask for it: Python's package has a lib64 there
+    user.build(skeleton, build, f"-DHalide_ROOT={halide}", prefixes=[prefix])
     user.run_app(os.path.join(build, "app"))
     with open(os.path.join(build, "my_kernels_kernels", "my_kernels_registry.cpp"), encoding="utf-8") as registry:
         text = registry.read()
