@@ -40,5 +40,6 @@ ALLOWED = {
     "language_model.gemma3": "240 MB; as language_model.smollm2",
     "language_model.all_drafts": "kernels of all caches take minutes; ./tests/run full:language_model builds them",
     "install.vcpkg": "vcpkg is no package of the registries that set-up uses; ATTUNE_VCPKG names a clone of it",
+    "install.container": "buildah and debootstrap need root, and what they build takes as long as attune itself; ./tests/run full:long runs it where they are",
     "install.warnings_clang": "clang++ is hundreds of megabytes; ./tests/run full:long runs it where there is one, as once a week",
 }
