@@ -99,6 +99,8 @@ def built(options, recipe):
     for tested in package.run_tests(channel=[(options.work / "packages").as_uri(), channel]):
         print("\n".join(tested.output))
         expect(tested.success, "expected the recipe's test to pass")
+    if not wrong:
+        shutil.rmtree(options.work)
 
 
 def main():
