@@ -65,7 +65,7 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
     return Pipeline(blocks);
 }
 
-/// What is stored, an output for each tensor.
+/// The stores, an output for each tensor.
 Pipeline pipeline_of_stores(const kernel_frame& f, int lanes) {
     std::vector<Func> results;
     each_stored(f.graph(), [&](std::size_t input) {
@@ -79,7 +79,7 @@ Pipeline pipeline_of_stores(const kernel_frame& f, int lanes) {
     return all;
 }
 
-/// A pass that changes nothing.
+/// A pass that changes nothing and shows the statement to an observer.
 class told_to : public Internal::IRMutator {
 public:
     told_to(std::string pass, pass_observer observer) : pass_(std::move(pass)), observer_(std::move(observer)) {}
@@ -116,7 +116,7 @@ Pipeline observed(Pipeline all, const pass_observer& observer) {
     return result;
 }
 
-/// Device code, in whose text calls stand for instructions that Halide has no word for.
+/// Device code with its placeholder calls replaced by instructions that Halide has no word for.
 Buffer<> with_instructions(const Buffer<>& code) {
     const auto* const text = reinterpret_cast<const char*>(code.data());
     const std::string_view whole(text, code.size_in_bytes());
@@ -141,7 +141,8 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     Module ordered(made.name(), made.target());
     ordered.set_any_strict_float(made.any_strict_float());
     const bool on_gpu = target.has_gpu_feature();
-    // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
+    // The buffers of device code, and of its state once loaded, get the symbol in their names: every module names them
+    // alike, and modules are linked together.
     std::map<std::string, Expr> renamed;
     for (const auto& buffer : made.buffers()) {
         const std::string before = buffer.name(), now = symbol + "_" + before;
@@ -236,7 +237,8 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
     }
     std::vector<Func> outputs;
     if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
-    // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
+    // On a GPU a thread makes pairs one by one. Their blocks are 1 x 1, so that finding a pair's block takes no
+    // division.
     std::optional<kernel_frame> single;
     if (frame.request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
     for (const pair_outputs& each : planned.pairs)
@@ -285,7 +287,7 @@ lowered_kernel lower_recurrence(const kernel_request& request, const kernel_plan
     return {chunk.arguments(), step, {}, {}, {}};  // a call passes rows and then the state, as the chunk has them
 }
 
-/// What std::visit has no other kernel for.
+/// Never called: std::visit needs an overload for this schedule.
 Pipeline pipeline_of(const cpu_recurrence&, kernel_frame&, const precomputed_tensors&) {
     throw std::logic_error("a recurrence has no pass over keys");
 }

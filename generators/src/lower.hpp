@@ -9,24 +9,24 @@
 
 namespace attune::generators {
 
-/// Is told of a kernel's statement after each pass, by the name of the pass: "halide" first, then those of passes/, and
-/// "module" for its entry as it is compiled, which calls the tasks.
+/// Receives a kernel's statement after each pass, with the name of the pass: "halide" first, then those of passes/, and
+/// last "module" for the entry as it is compiled, which calls the tasks.
 using pass_observer = std::function<void(const std::string& pass, const Halide::Internal::Stmt& after)>;
 
-/// A kernel's functions as Halide modules can be made of them.
+/// A kernel's functions, from which Halide modules are made.
 struct lowered_kernel {
     std::vector<Halide::Argument> arguments;  ///< inputs in the graph's order, then kv_lengths (batch)
     Halide::Pipeline attention;               ///< its buffers as kernel_table.hpp says
     std::vector<int> order;   ///< outputs in the graph's order and then the saved rows, as places among the pipeline's
-                              ///< outputs; empty of a recurrence, whose call has them in the pipeline's order
-    Halide::Pipeline stores;  ///< what is stored before, an output for each tensor; undefined if nothing is
+                              ///< outputs; empty for a recurrence, whose call has them in the pipeline's order
+    Halide::Pipeline stores;  ///< stores before the attention, an output a tensor; undefined if there are none
     Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full;
-                              ///< undefined of a recurrence
+                              ///< undefined for a recurrence
 
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target,
                           const pass_observer& observer = {}) const;
-    /// Those of the other functions: the symbol with _blocks and, if anything is stored, _stores.
+    /// The modules of the other functions: the symbol with _blocks and, if anything is stored, _stores.
     std::vector<Halide::Module> beside(const std::string& symbol, const Halide::Target& target) const;
 };
 
@@ -34,7 +34,7 @@ struct lowered_kernel {
 /// rules.
 ///
 /// The kernel does not check these; callers must: no null host pointer, heads a multiple of key heads, every axis of an
-/// input as long as the call's, broadcast by stride 0. Keys, and axes that formulas ask the extent of, may be 0 long:
+/// input as long as the call's, broadcast by stride 0. Keys, and axes whose extent a formula asks for, may be 0 long:
 /// the kernel then reads memory at the first position of such an axis and ignores the value.
 lowered_kernel lower(const kernel_request& request);
 

@@ -11,10 +11,10 @@ namespace attune::generators::inline cpu {
 
 /// The gradients of attention in one sweep over the blocks of queries and keys.
 ///
-/// Of a block of pairs come tiles of the numbers that are summed (pair_block.hpp), and then rows of sums, channels in
-/// lanes: tiles times rows of the other side. Nothing is packed, and no two tasks add to one sum: those of the parts
-/// are added up in order, however many threads there are. What is placed pair by pair, by an index of the query and of
-/// the key, has a pass of its own over the blocks.
+/// A block of pairs gives tiles of the numbers that are summed (pair_block.hpp). Tiles times rows of the other side
+/// then give rows of sums, channels in lanes. Nothing is packed, and no two tasks add to one sum: the sums of the parts
+/// are added up in order, however many threads there are. Terms that are placed pair by pair, by an index of the query
+/// and of the key, have a pass of their own over the blocks.
 class backward_sweep {
 public:
     explicit backward_sweep(kernel_frame& frame);
@@ -28,21 +28,22 @@ public:
         int stage{};            ///< its update
         Halide::RDom loops{};
         std::size_t key{}, query{}, key_block{}, block{}, group{};  ///< places among the loops
-        /// What the last axis of the tensor counts, if that is the position of a pair: whole vectors are added.
+        /// The position of a pair that the last axis of the tensor counts, if it counts one: whole vectors are added.
         enum class along : std::uint8_t { neither, keys, queries };
         along last_axis{};
-        Halide::Func numbers{};  ///< along keys: what is added, keys side by side
+        Halide::Func numbers{};  ///< along keys: the terms, keys side by side
         std::size_t first_parallel{};
     };
     /// A term that is placed by an index of a query or of a key.
     struct placed_term {
-        Halide::Func gradient;  ///< over the axes of the tensor that it is of, the last one first
+        Halide::Func gradient;  ///< over the axes of its tensor, the last one first
         int stage{};
         Halide::RDom loops;
         std::size_t first_parallel{};
     };
-    /// A term that is a matrix product: `matrix`, over the lanes and what else it depends on, times all rows. Over
-    /// what decides the place, the lanes and either positions or channels first.
+    /// A term that is a matrix product: `matrix`, over the lanes and all else that it depends on, times all rows.
+    /// `products` and `total` lie over the axes that decide the place; the lanes and either positions or channels come
+    /// first.
     struct product_term {
         Halide::Func matrix, products, total;
         Halide::Func weighs;  ///< whether a row has a number other than 0; undefined if no row is asked
@@ -51,8 +52,8 @@ public:
         Halide::RDom summed;
         int rows{};  ///< of a tile
     };
-    /// (channel, position, head or key head, batch): the parts' sums, in order; and what is written, which is the same
-    /// unless it is rounded.
+    /// (channel, position, head or key head, batch): the parts' sums, in order; and the gradient that is written, which
+    /// is the same function unless it is rounded.
     struct copied_sums {
         Halide::Func sum, gradient;
         int depth{};
@@ -62,7 +63,7 @@ public:
         Halide::Func sum, gradient;
     };
 
-    // What there is to schedule.
+    // Functions and loops to schedule.
     const gradient_plan& plan;
     const backward_tasks tasks;
     const sum_layout layout;
@@ -70,9 +71,9 @@ public:
     /// (key block, query block, head, batch): the sub-blocks of keys that there are; 0: no pair there is seen.
     Halide::Func visits{"visits"};
     pair_block pairs;
-    /// (channel, row in block, number of the sum, key block, query block in part, head in group, task): of a block of
-    /// pairs, added up over `within`, positions of the other side; over `looked_at` where its rows are not all finite:
-    /// a pair whose number is 0 then adds nothing.
+    /// (channel, row in block, number of the sum, key block, query block in part, head in group, task): the sums of a
+    /// block of pairs over `within`, positions of the other side. If rows of that side are not all finite, the sums go
+    /// over `looked_at`: a pair whose number is 0 then adds nothing.
     Halide::Func product{"product"};
     Halide::RDom within, looked_at;
     /// The rows of one side of a block, (block, head in group, task), that numbers of pairs are multiplied by.
@@ -93,12 +94,12 @@ public:
         i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
-    /// By its node: (position, head, batch): numbers that placed terms have in common.
+    /// Numbers that placed terms have in common, by node: (position, head, batch).
     std::map<int, kept_number> of_positions;
-    std::map<std::size_t, Halide::Func> whole;  ///< by its number: (channel, position, head or key head, batch)
-    /// The same of formulas, by the node and whether they are of query heads.
+    std::map<std::size_t, Halide::Func> whole;  ///< sums by their number: (channel, position, head or key head, batch)
+    /// The same for formulas, by the node and whether they belong to query heads.
     std::map<std::pair<int, bool>, Halide::Func> formed;
-    /// Parts of values that are added up first, likewise: (position, head or key head, batch), over a loop.
+    /// Parts of values that are added up first, over a loop: (position, head or key head, batch).
     struct added_number {
         Halide::Func sum;
         Halide::RDom over;
@@ -106,7 +107,7 @@ public:
     std::map<std::pair<int, bool>, added_number> added_first;
     std::vector<product_term> products;
     std::vector<copied_sums> copied;
-    std::vector<rounded_sums> rounded;  ///< of what is placed
+    std::vector<rounded_sums> rounded;  ///< gradients of placed terms
 
 private:
     /// Dimensions of a reduction over tasks. The last ones decide a place: no two tasks there add to the same.
@@ -145,7 +146,7 @@ private:
     kernel_frame& f_;
 };
 
-/// Makes loops of a CPU of a gradient's stages, and adds the passes that finish them.
+/// Schedules a gradient's stages for a CPU, and adds the passes that finish their loops.
 void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, Halide::Pipeline& gradients);
 
 }  // namespace attune::generators::inline cpu

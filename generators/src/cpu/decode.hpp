@@ -11,20 +11,20 @@ namespace attune::generators::inline cpu {
 /// The pass over the keys in decode, where time goes into reading keys and values.
 ///
 /// A task takes all rows of a key head (the queries of every query head that reads it, stacked) and one split of its
-/// keys, so that each key and value is read once. It takes a few keys of a block at a time: first their products with
-/// each row, with the channels in lanes, then their values into each row's accumulators, which lie in the cache. The
-/// splits of a key head are merged by maximum and sum when rows are written, always in the same order, so that bits
-/// depend on the number of splits only: not on threads, batch or the slots' length.
+/// keys, so that each key and value is read once. It takes a few keys of a block at a time. First it multiplies them
+/// with each row, with the channels in lanes; then it adds their values to each row's accumulators, which lie in the
+/// cache. The splits of a key head are merged by maximum and sum when rows are written, always in the same order. The
+/// bits of a result therefore depend on the number of splits only: not on threads, batch or the slots' length.
 ///
-/// Cores that read rows in common share their tasks: a task goes through its split for one of them after the other, and
-/// what the first has read is in the caches.
+/// Cores that read rows in common share their tasks: a task goes through its split for one core after the other, and
+/// rows that the first has read are in the caches.
 class decode_state : public row_state {
 public:
     /// To be followed by `share_tasks`.
     explicit decode_state(const kernel_frame& frame);
 
-    /// Of all cores of a kernel: says what each task leaves, and how that is merged. For each core the first one whose
-    /// tasks it shares.
+    /// Defines the partial results of the tasks of all cores, and how they are merged. `tasks` names for each core the
+    /// first core whose tasks it shares.
     static void share_tasks(std::deque<decode_state>& cores, const std::vector<int>& tasks);
 
     Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
@@ -37,15 +37,15 @@ public:
     int chunk() const override { return depths.vectors_a_chunk * depths.width; }
     bool depths_in_lanes() const override { return true; }
 
-    // What there is to schedule. Rows are (row, key block, query block, key head, batch), pairs (key in block, row, key
-    // block, query block, key head, batch).
+    // Functions and loops to schedule. Rows are (row, key block, query block, key head, batch), pairs (key in block,
+    // row, key block, query block, key head, batch).
     subblocks parts;
     score_tile scores_at;
     /// Which blocks of keys a split visits.
     struct split_ranges {
         Halide::Func span{"span"};    ///< (query block, key head, batch): the first visited block, and the one after
                                       ///< the last
-        Halide::Func range{"range"};  ///< (split, query block, key head, batch): the same of a split
+        Halide::Func range{"range"};  ///< (split, query block, key head, batch): the same for a split
         Halide::Func visits_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
     };
     split_ranges ranges;
@@ -53,28 +53,28 @@ public:
     row_reductions reduced;
     block_weights weights;
     std::optional<decode_values> values;  ///< unless no values are weighed
-    Halide::Func state{"state"};  ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
-                                  ///< is no accumulator in every lane
+    Halide::Func state{"state"};  ///< (lane, chunk, row, split, query block, key head, batch): as layout says; numbers
+                                  ///< other than accumulators in every lane
     Halide::RDom blocks;
     state_layout layout;
     /// How the value depths of a row lie in its state.
     struct chunking {
         int width;            ///< value depths in a vector
-        int vectors_a_chunk;  ///< that share a maximum and a sum, 0 where no values are weighed
-        int chunks;           ///< how many such there are
+        int vectors_a_chunk;  ///< vectors that share a maximum and a sum, 0 if no values are weighed
+        int chunks;           ///< number of such groups
     };
     const chunking depths;
-    /// What a task leaves of its split, and how splits are merged.
+    /// The partial results of a task's split, and how splits are merged.
     struct merging {
-        Halide::Func partial;     ///< (lane of element of chunk, row, split, query block, key head, batch): what a task
-                                  ///< leaves, a value for each core that shares it, in one piece of memory
+        Halide::Func partial;     ///< (lane of element of chunk, row, split, query block, key head, batch): the partial
+                                  ///< results of a task, a value for each core that shares it, in one piece of memory
         int place{};              ///< of this core's value
         Halide::Func top{"top"};  ///< (query in block, query block, head, batch): the maximum of all splits
         Halide::Func merged{"merged"};  ///< (lane, chunk, query in block, query block, head, batch)
         Halide::RDom splits;
     };
     merging merge;
-    static inline const Halide::Var sp{"sp"}, dc{"dc"}, x{"x"};  ///< split, chunk, element of what a task leaves
+    static inline const Halide::Var sp{"sp"}, dc{"dc"}, x{"x"};  ///< split, chunk, element of a task's partial results
 
     int split_size() const { return layout.size() * depths.width * depths.chunks; }
 
@@ -84,7 +84,7 @@ private:
     void define_state();
     static void define_splits(const std::vector<decode_state*>& sharing);
     void define_merge();
-    /// Element i, of a chunk of a row, of a split.
+    /// Element i of a chunk of a row in a split.
     Halide::Expr of_split(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split,
                           const std::vector<Halide::Expr>& row) const;
     Halide::Expr merged_at(const Halide::Expr& lane, const Halide::Expr& chunk, int i,
@@ -99,7 +99,7 @@ struct decode_core {
     const kernel_frame& frame;
 };
 
-/// Makes loops of a CPU of a kernel's stages, and adds the passes that finish them.
+/// Schedules a kernel's stages for a CPU, and adds the passes that finish their loops.
 void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores,
            Halide::Pipeline& attention);
 

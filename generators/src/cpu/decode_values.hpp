@@ -17,7 +17,7 @@ public:
     explicit row_reductions(const kernel_frame& frame);
     Halide::Func operator()(const std::string& name, const Halide::Func& of_pairs, bool maximum);
 
-    /// (lane, row, ...): the vectors, and over how many a row goes.
+    /// (lane, row, ...): the vectors of partial results, and the loop over a row's vectors.
     std::vector<std::pair<Halide::Func, Halide::RDom>> in_lanes;
     static inline const Halide::Var l{"l"};  ///< lane
 
@@ -28,43 +28,43 @@ private:
 
 /// Weights times the values of a block of keys, in decode: value depths lie in lanes. Values are added in one of three
 /// ways, as the plan says: to sums in the cache, a few keys at a time; to sums in registers, over all keys of a block;
-/// or as integers, where weights and values are codes.
+/// or as integers, if weights and values are codes.
 ///
 /// Rows are (row, key block, query block, key head, batch), pairs (key in block, row, ...).
 class decode_values {
 public:
-    /// Adds `scaled` to the weights of the block, where all channels of a value share a factor.
+    /// Adds `scaled` to the weights of the block, if all channels of a value share a factor.
     decode_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts, block_weights& weights,
                   row_reductions& reduced);
 
     /// How weights and values are multiplied.
     const value_plan& planned() const { return *f_.keys().values; }
-    /// Values are codes, converted where they are multiplied, or multiplied as they are.
+    /// Values are codes: converted when they are multiplied, or multiplied as integers.
     bool is_of_codes() const { return plans::is_of_codes(planned().how); }
-    /// Products of weights and codes that are added up at a time; 0: they are of f32.
+    /// Products of weights and codes that are added up at a time; 0: products of f32.
     int integers() const { return integers_at_a_time(planned().how); }
     int digits_of_weights() const { return std::get<integer_dots>(planned().how).digits; }
     /// Some blocks add values one pair at a time.
     bool looks_at_pairs() const { return planned().check != value_check::none || integers() > 0; }
 
-    // What there is to schedule.
+    // Functions and loops to schedule.
     Halide::Func accumulated{"accumulated"};    ///< (value depth, row, ...): the sums of a block
-    Halide::Func sums;                          ///< the same, a tile of it in registers; undefined where there is none
+    Halide::Func sums;                          ///< the same, a tile of it in registers; undefined if no tile is
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
-    Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
-    bool in_order = true;                       ///< a channel's position decides nothing
-    int pieces = 1;                             ///< of a row, in each of which it decides nothing
+    Halide::Func values_again{"values_again"};  ///< the same once more, for blocks that check each pair
+    bool in_order = true;                       ///< every channel has the same formula, whatever its position
+    int pieces = 1;                             ///< pieces of a row, each with one formula for all its channels
     Halide::RDom rk, looked_at;                 ///< keys of a block whose values are added: all, or one pair at a time
     std::optional<masked_values> of_masked;     ///< unless all values are finite
 
     /// Weights as digits, and their products with codes.
     struct integer_sum {
         Halide::Func largest;                       ///< (row, ...): the bits of the largest weight
-        Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 where weights are not rounded
+        Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 if weights are not rounded
         Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
         Halide::Func interleaved{"interleaved"};    ///< (key of few, value depth, few keys of block, ...)
         Halide::Func digit_sums{"digit_sums"};      ///< (value depth, digit, row, ...)
-        Halide::RDom few;  ///< keys whose products are added up at a time, and which of a block
+        Halide::RDom few;  ///< keys whose products are added up at a time, and such groups of a block
         static inline const Halide::Var digit{"dg"}, group{"group"};
     };
     integer_sum of_digits;
@@ -83,7 +83,7 @@ private:
     const std::vector<Halide::Var> element_{f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
 };
 
-/// `in_block` computes a function at a block of keys, whose storage the task has.
+/// `in_block` computes a function at a block of keys; the task holds its storage.
 void schedule_values(const cpu_decode& cut, decode_values& its, const kernel_frame& f,
                      const std::function<Halide::Func(Halide::Func)>& in_block);
 

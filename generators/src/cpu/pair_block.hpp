@@ -22,14 +22,14 @@ struct backward_tasks {
     }
 };
 
-/// Blocks of pairs of a query and a key, for what sums them: scores, products of dout with v, and the numbers that are
-/// summed, a tile at a time with queries in lanes.
+/// Blocks of pairs of a query and a key: scores, products of dout with v, and the numbers that a gradient sums, a tile
+/// at a time with queries in lanes.
 ///
-/// In what lies within a task f.b is the task, f.h the head in its group, f.qt the block in its part; `part`, `head`
-/// and `batch` are what they stand for.
+/// Within a task f.b is the task, f.h the head in its group, f.qt the block in its part; `part`, `head` and `batch`
+/// compute the call's part, head and batch element from them.
 class pair_block {
 public:
-    /// `wanted`: nodes, whose numbers are made; `sums`: those whose rows are asked for.
+    /// `wanted`: nodes whose numbers are made; `sums`: the sums whose rows are asked for.
     pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                const std::vector<gradient_sum>& sums);
 
@@ -40,19 +40,19 @@ public:
     place at_pair() const;
     /// Whether a pair lies beyond the lengths.
     Halide::Expr beyond() const;
-    /// A channel, a position in the block at hand.
+    /// Of a channel and a position in the block at hand.
     using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
-    /// The rows of a product's other side, so wide: a tensor as it lies, or a copy.
+    /// The rows of a product's other side, `width` channels wide: a tensor as it lies, or a copy.
     channel_of rows(const gradient_sum& sum, int width);
-    /// A channel, a pair of positions in the block at hand, which of the pair.
+    /// Of a channel, a pair of positions in the block at hand, and which of the two.
     using pair_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&, const Halide::Expr&)>;
     /// In a kernel of bf16 pairs: the same rows, two positions side by side.
     pair_of rows_in_pairs(const gradient_sum& sum, int width);
-    /// In a kernel of bf16 pairs: the numbers of a tile, two positions of the side that is summed over side by side.
-    /// Instead of a channel: the position in the block of the sum's own side.
+    /// In a kernel of bf16 pairs: the numbers of a tile. Two positions of the summed side stand side by side; the first
+    /// argument is a position in the block of the sum's own side, not a channel.
     pair_of numbers_in_pairs(const gradient_sum& sum);
 
-    /// Whether the formula of a tile is so short that there are registers for that of several pairs.
+    /// Whether the formula of a tile is short enough for registers to hold it for several pairs.
     bool is_short(int tile) const;
 
     /// Products of queries' and keys' channels, a number a pair.
@@ -60,25 +60,25 @@ public:
         int node{};
         Halide::Expr depth;  ///< constant, or known in the call only
         Halide::Func panel;  ///< (query in block, channel, query block, head in group, task): queries, in lanes
-        Halide::Func rows;   ///< the same as they lie, channels first
+        Halide::Func rows;   ///< queries as they lie, channels first
         Halide::Func keys;   ///< (channel, key in block, key block, head in group, task), unless read as they lie
         Halide::Func sums;   ///< of pairs, over `channels`
         Halide::Func whole;  ///< of pairs: the sums of a block, if it is kept
         Halide::RDom channels;
         bool in_pairs{};  ///< bf16: the panel has two channels side by side before all else, and so have `channels`
-        bool is_kept{};   ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
+        bool is_kept{};   ///< as a block of pairs, since more than one tile reads it; else the one tile reads `sums`
         int reader{-1};   ///< the last of `wanted` that reads it
     };
     /// Rows of one side as they lie, (channel, position in block, block, head in group, task), and the positions first.
     struct turned_rows {
         Halide::Func as_they_lie, positions_first;
     };
-    /// What is computed once a block: (query in block, query block, head in group, task), or the same of keys, or
-    /// (head in group, task).
+    /// A number that is computed once a block: (query in block, query block, head in group, task), or the same of keys,
+    /// or (head in group, task).
     struct hoisted_number {
         Halide::Func values{};
         bool of_query{}, of_key{};
-        /// Of a sum over channels of rows: the sum, over `channels`, and the rows that it is of; else undefined.
+        /// If the number is a sum over channels of rows: the sum, over `channels`, and these rows; else undefined.
         Halide::Func sum{};
         Halide::RDom channels{};
         std::vector<turned_rows> rows{};
@@ -89,24 +89,24 @@ public:
         int width{};
         bool of_query{};
     };
-    /// Of bf16: (which of two positions, channel, pair of positions in block, block, head in group, task).
+    /// Rows of bf16: (which of two positions, channel, pair of positions in block, block, head in group, task).
     struct paired_rows {
         Halide::Func copy;
         int rows{};  ///< node
         int width{};
         bool of_query{};
     };
-    /// A tile of bf16 once more: (which of two keys, query in block, pair of keys in block, ... as pairs).
+    /// A second copy of a tile of bf16: (which of two keys, query in block, pair of keys in block, ... as pairs).
     struct turned_tile {
         Halide::Func copy;
         int tile{};  ///< node
     };
 
-    // What there is to schedule. Pairs are (query in block, key in block, key block, query block in part, head in
+    // Functions and loops to schedule. Pairs are (query in block, key in block, key block, query block in part, head in
     // group, task).
     const backward_tasks& tasks;
     const std::vector<int> wanted;
-    std::map<int, Halide::Func> tiles;  ///< of pairs; 0 where a pair is not seen
+    std::map<int, Halide::Func> tiles;  ///< of pairs; 0 if a pair is hidden
     std::vector<contraction> contractions;
     std::vector<hoisted_number> hoisted;
     std::vector<side_rows> copies;
@@ -146,7 +146,7 @@ private:
     const std::vector<Halide::Var> pair_{f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b};
 };
 
-/// The loops in which blocks of pairs are made: of a task, of a head of its group, of a block of queries, of keys.
+/// The loops in which blocks of pairs are made: over tasks, heads of a group, blocks of queries, blocks of keys.
 struct pair_loops {
     Halide::LoopLevel task, group, block, key_block;
 };

@@ -11,32 +11,33 @@
 
 namespace attune::generators::inline cpu {
 
-/// What of a graph says how large the parts of a chunk are.
+/// The sizes in a graph that decide how large the parts of a chunk are.
 struct chunk_sizes {
-    int tokens, pairs, depth, value_depth;  ///< pairs: rows that a token writes to its state, 1 or 2
+    int tokens, pairs, depth, value_depth;  ///< pairs: pairs of key and value that a token writes to its state, 1 or 2
     bool by_channel, erases;  ///< whether decays differ along the channels of keys; whether anything is read
     int rows() const { return tokens * pairs; }
 };
 
-/// One chunk of tokens of a recurrence, for one state: of one batch element, and of one head or the heads that share a
-/// key head. With what its tokens write to the state, U, the rows of the outputs and the state after the chunk are
-/// products of matrices; U comes from a triangular system (ir/recurrence.hpp has the recurrence itself):
+/// One chunk of tokens of a recurrence, for one state: that of one batch element, and of one head or the heads that
+/// share a key head. U holds the rows that the chunk's tokens write to the state. A triangular system gives U; products
+/// of matrices with U give the rows of the outputs and the state after the chunk (ir/recurrence.hpp has the recurrence
+/// itself):
 ///
 ///     (I + A) U = values - erase decay (reads S),   A = strictly lower, erase decay (reads t(keys))
 ///     rows read = decay (q S) + P U,                P = lower, decay (q t(keys))
 ///     S after   = decay S + t(decayed keys) U
 ///
-/// Of a step with a second pair a token writes two rows, those of the second pair first. Nothing is divided by a decay,
-/// and decays are products or exponentials of sums of their logarithms, which no other decay enlarges.
+/// If a step has a second pair, a token writes two rows, that of the second pair first. Nothing is divided by a decay.
+/// A decay over several tokens is a product, or the exponential of a sum of logarithms, and no other decay enlarges it.
 class recurrent_chunk {
 public:
     recurrent_chunk(const kernel_request& request, const chunk_plan& planned);
 
-    std::vector<Halide::Argument> arguments() const;  ///< the inputs, then what says which chunk it is
+    std::vector<Halide::Argument> arguments() const;  ///< the inputs, then the place of the chunk
     std::vector<Halide::Func>
         outputs;  ///< outputs proper in the graph's order, then the state, as the plan places them
     void schedule();
-    void fetch_rows(Halide::Pipeline& step) const;  ///< the plan's, of the next chunk
+    void fetch_rows(Halide::Pipeline& step) const;  ///< prefetches the rows that the plan names, of the next chunk
 
 private:
     /// A row of the outputs' formulas that reads states; `before`: earlier(...).
@@ -53,10 +54,9 @@ private:
         Halide::Var x, y;
         int width, height;
         bool of_heads, triangular = false;  ///< triangular: a row has terms of some rows alone
-        Halide::Func fading{};              ///< of what it is made for each step along
+        Halide::Func fading{};              ///< a factor that is computed at each step along
     };
-    /// What is computed by vectors along its first axis, which is so wide; `row`: the node that it is, a row of each
-    /// token.
+    /// A function that is computed by vectors along its first axis, `width` wide. `row`: its node, a row of each token.
     struct stage {
         Halide::Func func;
         Halide::Var lane;
@@ -82,7 +82,7 @@ private:
     struct decay_stages {
         Halide::Func log_decays{"log_decays"}, decays{"decays"}, running_decay{"running_decay"},
             decay_between{"decay_between"}, remaining_decay{"remaining_decay"};
-        bool of_sums = false;  ///< a number a token, as exponentials of sums
+        bool of_sums = false;  ///< decays are one number a token, and exponentials of sums
     };
     struct system_stages {
         Halide::Func state{"state"}, keys{"keys"}, keys_transposed{"keys_transposed"}, reads{"reads"}, lower{"lower"},
@@ -132,7 +132,7 @@ private:
     std::deque<reader> readers_;
     std::vector<stage> stages_;
     std::vector<row_sum> sums_;
-    std::map<int, std::pair<Halide::Func, Halide::Func>> kept_;  ///< numbers that no channel changes, and where masked
+    std::map<int, std::pair<Halide::Func, Halide::Func>> kept_;  ///< numbers that no channel changes, and their masks
     std::map<int, Halide::Func> rows_;
     std::vector<product> products_;
 };

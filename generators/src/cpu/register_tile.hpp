@@ -11,8 +11,8 @@ struct register_tile {
     Halide::Stage write_out(Halide::Stage sums) const {
         return sums.vectorize(lane, vector).unroll(lane).unroll(other);
     }
-    /// A product at a time is added to all sums. With two axes, the first one counts two neighbours of bf16, which are
-    /// added at once.
+    /// Adds one product at a time to all sums. With two axes, the first one counts two neighbours of bf16, whose
+    /// products are added at once.
     Halide::Stage add(Halide::Stage sums, const Halide::RDom& products) const {
         if (products.dimensions() == 2)
             sums.reorder(products.x, lane, other, products.y).atomic().vectorize(products.x);

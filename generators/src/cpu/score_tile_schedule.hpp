@@ -13,24 +13,24 @@ public:
     score_tile_schedule(const kernel_frame& frame, score_tile& tile)
         : f_(frame), its_(tile), lanes_(lanes_of(frame.request.schedule)) {}
 
-    /// Computes what all keys share at a block of queries, and what all queries share at a block of keys; `storage` is
-    /// where they are kept.
+    /// Computes numbers that depend on a query alone at a block of queries, and numbers that depend on a key alone at a
+    /// block of keys; `storage` is where they are kept.
     void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
-    /// Computes what depends on no position, at a level around both of the blocks above.
+    /// Computes numbers that depend on no position, at a level around both of the blocks above.
     void schedule_shared(const Halide::LoopLevel& level);
-    /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
-    /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.
+    /// Products of a few rows with a vector of keys. Each is summed in a vector, a few of these in registers; then the
+    /// lanes of a vector are summed, a `row` at a time. Keys that a formula computes are computed once for all `keys`.
     void schedule_dots(const cpu_decode& cut, const Halide::LoopLevel& row, const Halide::LoopLevel& rows,
                        const Halide::LoopLevel& keys);
     /// Rows of so many channels, made by vectors.
     void schedule_row_vectors(Halide::Func rows, int channels) const;
-    /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
+    /// The numbers that a tile reads from tensors of pairs, if queries are in lanes.
     void schedule_pairs(const cpu_prefill& cut, const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
-    /// Decode: whether rows of keys or values are read where they lie, and not formed first.
+    /// Decode: whether rows of keys or values are read in place, not formed first.
     bool is_read_in_place(int tensor) const;
 
     /// Decode: the loop that asks for rows, the loop that reads them, so many keys and channels an iteration, and the
@@ -43,7 +43,7 @@ public:
     /// Decode: prefetches the inputs of `tensor`.
     void fetch_rows(Halide::Pipeline& pipeline, int tensor, const reading& loops) const;
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores) const;
-    /// Where queries lie in lanes, the loops that transpose those of a block.
+    /// If queries lie in lanes: the loops that transpose a block's queries.
     std::vector<row_loop> row_loops() const;
 
 private:
