@@ -10,7 +10,7 @@ using namespace Halide;
 
 namespace {
 
-/// Keys, values and their sums that are gone over together stay in the cache: of 512 KB.
+/// Blocks of a chunk: its keys, values and their sums stay in a cache of 512 KB.
 int blocks_of_chunk(const sum_layout& layout) {
     constexpr int in_cache = 512 * 1024, float_bytes = 4;
     return std::clamp(in_cache / (4 * layout.block * layout.width * float_bytes), 1, 64);
@@ -57,13 +57,13 @@ void backward_sweep::define_visits() {
         select(is_there && f_.visible(f_.core.scores).may, subblocks, cast<std::uint8_t>(0));
 }
 
-/// What a block of keys, or of queries, has in calls that end within it.
+/// The keys, or queries, that the call still has from the start of a block.
 Expr backward_sweep::left_of(bool of_queries, const Expr& key_block, const Expr& query_block) const {
     return of_queries ? f_.inputs.query_length - query_block * tasks.block
                       : f_.inputs.key_length - key_block * tasks.block;
 }
 
-/// Of a block of pairs: a row of the sum of a number.
+/// The rows that a block of pairs adds to each sum.
 void backward_sweep::define_product() {
     // Algorithm
     std::vector<pair_block::channel_of> rows;
@@ -149,7 +149,7 @@ void backward_sweep::define_sweep() {
     sums(f_.d, one_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
 }
 
-/// Looks for what is not finite among the rows that a sum's numbers are multiplied by.
+/// Looks for elements that are not finite in the rows that a sum's numbers are multiplied by.
 void backward_sweep::scan(const gradient_sum& sum, const pair_block::channel_of& rows) {
     const int lanes = lanes_of(f_.request.schedule);
     const bool of_query = !sum.of_queries;
@@ -169,7 +169,7 @@ Expr backward_sweep::some_spoilt() const {
     return some;
 }
 
-/// What a sum of the sweep is at a query of a query head, or at a key in a part of the queries.
+/// A sum of the sweep at a query of a query head, or at a key in a part of the queries.
 Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& position, const Expr& head, const Expr& part,
                           const Expr& b) const {
     const gradient_sum& sum = plan.sums[number];
@@ -188,7 +188,7 @@ Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& positio
                 tasks.number(b, key_head, block % parts));
 }
 
-/// An output, of the elements of the tensor that it is the gradient of; sums are f32.
+/// An output: the f32 sum, rounded to the element type of the tensor whose gradient it is.
 Func backward_sweep::rounded_to(const Func& sum, std::size_t output) {
     const int input = input_of_gradient(f_.graph(), f_.graph().outputs[output]);
     const input_declaration& of = f_.graph().inputs[static_cast<std::size_t>(input)];

@@ -21,7 +21,7 @@ std::vector<Expr> backward_sweep::indices(const gradient_term& term, const place
     return all;
 }
 
-/// Whether a deposit is at a bare index along such an axis: then different numbers of it are different places.
+/// Whether a deposit is at a bare index along such an axis: different indices are different places then.
 bool backward_sweep::indexes(const gradient_term& term, axis_kind axis, operation by) const {
     const instruction& deposit = f_.node(term.deposit);
     const input_declaration& to = f_.graph().inputs[deposit.input];
@@ -30,7 +30,7 @@ bool backward_sweep::indexes(const gradient_term& term, axis_kind axis, operatio
     return false;
 }
 
-/// Whether only the first head adds, as to what has no head.
+/// Whether only the first head adds, as it does to a tensor without heads.
 bool backward_sweep::is_of_first_head(const gradient_term& term) const {
     const instruction& value = f_.node(term.value);
     if (value.op != operation::where) return false;
@@ -40,8 +40,8 @@ bool backward_sweep::is_of_first_head(const gradient_term& term) const {
     return f_.node(condition.arguments[0]).op == operation::h && head.op == operation::constant && head.integer == 0;
 }
 
-/// Adds loops over the heads of a group, the parts, key heads and batch elements. Those that decide a place are last,
-/// and run in parallel; the rest adds up in order.
+/// Adds loops over the heads of a group, the parts, key heads and batch elements. Loops that decide a place are last,
+/// and run in parallel; the others add up in order.
 void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term, const Expr& parts, bool pairs) const {
     const bool of_batch = indexes(term, axis_kind::batch, operation::b),
                of_head =
@@ -59,8 +59,8 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
     }
 }
 
-/// Numbers of a position that a formula has are made once: they are known where it is evaluated, `at` (position, head,
-/// batch).
+/// Computes the numbers of a position that a formula reads once. They are known where the formula is evaluated, `at`
+/// (position, head, batch).
 void backward_sweep::know_numbers(place& here, int formula, const std::vector<int>& known,
                                   const std::vector<Expr>& at) {
     for (const int n : hoistable(f_.graph(), f_.depends, {formula}, known)) {
@@ -71,7 +71,7 @@ void backward_sweep::know_numbers(place& here, int formula, const std::vector<in
     }
 }
 
-/// Adds what a term has of each query, or of each key and part, where its index says.
+/// Adds a term's number of each query, or of each key and part, at the place that its index gives.
 void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     const bool made_first = term.added_first >= 0;  // of all parts
     const bool per_head = term.sums.empty() || term.of_queries || std::ranges::any_of(term.sums, [&](const auto& each) {
@@ -105,7 +105,7 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
         here.known[node] = made_of_pairs(made(number, d, at, h, each_place[loops.part], b));
     }
     const quantity x = f_.evaluate(term.value, here);
-    // Sums over nothing are 0, but what multiplies them need not be finite where there is no key.
+    // Sums over nothing are 0, but their factors need not be finite if there is no key.
     const Expr over_nothing = !term.of_queries    ? at >= here.key_limit
                               : term.sums.empty() ? Internal::const_false()
                                                   : here.key_limit <= 0;
@@ -114,7 +114,7 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     placed.push_back({gradient, gradient.num_update_definitions(), each_place, loops.first_parallel});
 }
 
-/// The tensor's last axis lies in memory as it is counted, and its length is the call's.
+/// Needs a last axis whose elements lie side by side in memory, and whose length is the call's.
 backward_sweep::pair_pass::along backward_sweep::last_axis_of(const gradient_term& term) const {
     const instruction& deposit = f_.node(term.deposit);
     const input_declaration& to = f_.graph().inputs[deposit.input];

@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <numeric>
 
-/// Terms of gradients that are matrix products: rows made of the sweep's sums times weights, or times what
-/// weights project; and of cotangents times what an output projection reads.
+/// Terms of gradients that are matrix products: rows made of the sweep's sums times weights, or times the rows that
+/// weights project; and cotangents times the rows that an output projection reads.
 namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
 
-/// What a term counts, and how far.
+/// An axis that a term counts along, and its extent.
 struct counted {
     Var var;
     Expr extent;
 };
 
-/// Of a product: what decides where it adds, the lanes and the row of a tile first, and what is added up over. Heads
-/// and the batch are last.
+/// The axes of a product. `places` decide where it adds, the lanes and the row of a tile first; it sums over `summed`.
+/// Heads and the batch are last.
 struct counted_of_product {
     std::map<int, Expr> indices;  ///< bound indices
     std::vector<counted> places, summed;
@@ -39,7 +39,7 @@ std::vector<Var> variables_of(const std::vector<counted>& all) {
     return variables;
 }
 
-/// The same with the loops of a reduction in place of what they count.
+/// The same expression with the loops of a reduction in place of the axes that they count.
 Expr over(const RDom& loops, const std::vector<counted>& all, const Expr& e) {
     std::map<std::string, Expr> names;
     for (std::size_t i = 0; i < all.size(); ++i) names[all[i].var.name()] = loops[static_cast<int>(i)];
@@ -94,7 +94,7 @@ place backward_sweep::at_position(const gradient_term& term, bool of_heads) cons
     return {f_.b, head, at, at, keys};
 }
 
-/// What a term adds up first, for each position of each head.
+/// The number that a term adds up first, for each position of each head.
 Func backward_sweep::number_of(const gradient_term& term, bool of_heads) {
     const auto [entry, is_new] = added_first.try_emplace(
         {term.added_first, of_heads}, added_number{Func("added_" + std::to_string(term.added_first)), {}});
@@ -140,7 +140,8 @@ Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& 
     return at->second;
 }
 
-/// Multiplies all rows with a matrix, adding up over what does not decide the place; then adds what comes out.
+/// Multiplies all rows with a matrix, summing over the axes that decide no place; then adds the products to the
+/// gradient.
 void backward_sweep::add_product(Func gradient, const gradient_term& term, const gradient_product& is) {
     const bool of_heads = term.of_queries || term.sums.empty() || plan.sums[term.sums.begin()->second].per_head;
     const Expr positions = term.of_queries ? f_.inputs.query_length : f_.inputs.key_length;
@@ -162,7 +163,7 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
     Expr factor = x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
 
     product_term made;
-    if (!is.by_position && !term.sums.empty()) {  // what lies at a position whose sums are 0 adds nothing
+    if (!is.by_position && !term.sums.empty()) {  // a position whose sums are 0 adds nothing
         std::vector<Var> asked{i};
         std::vector<counted> reduced{of_row[0]};
         for (const counted& each : {of_row[2], of_row[3]})

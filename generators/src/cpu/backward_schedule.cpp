@@ -38,7 +38,7 @@ void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_f
     schedule_pairs(cut, its.pairs, f, {{sums, f.b}, {sums, its.of_group}, {sums, its.of_block}, {sums, its.in_chunk}});
 }
 
-/// What decides a place is done in parallel, which Halide cannot know to be right.
+/// Loops that decide a place run in parallel. Halide cannot prove that this is right.
 void schedule_loops(Func gradient, int stage, const RDom& loops, std::size_t first_parallel) {
     const int dimensions = loops.dimensions(), first = static_cast<int>(first_parallel);
     if (first >= dimensions) return;
@@ -95,8 +95,8 @@ void schedule_copied(backward_sweep::copied_sums& each, int lanes, const kernel_
     each.gradient.vectorize(f.d, lanes, TailStrategy::GuardWithIf).fuse(f.h, f.b, all).parallel(all);
 }
 
-/// As the sweep's products: channels in lanes, a tile in registers. A task goes over the rows of several tiles, whose
-/// part of the matrix stays in the cache.
+/// Schedules a term's products like the sweep's: channels in lanes, a tile in registers. A task goes over the rows of
+/// several tiles; their part of the matrix stays in the cache.
 void schedule_product(const cpu_gradient& cut, backward_sweep::product_term& its) {
     constexpr int tiles_of_task = 16;
     const Var n = its.lanes, row = its.row, lanes("lanes"), tile("tile"), in_tile("in_tile"), task("task");

@@ -30,10 +30,10 @@ Expr decode_state::blocks_in_use() const {
     return (f_.inputs.most_keys_in_use.value() + f_.cut.key_block - 1) / f_.cut.key_block;
 }
 
-/// A split is a contiguous range of the blocks between the first and the last that is visited, so that what a mask or a
-/// length leaves is shared out evenly. The ranges depend on what is visible and on the number of splits, not on how
-/// many keys there is room for. Blocks behind the last key in use are not looked at: in a short conversation they would
-/// take longer than the keys.
+/// A split is a contiguous range of the blocks from the first to the last visited one, so that the blocks that a mask
+/// or a length leaves are shared out evenly. The ranges depend on the visible blocks and on the number of splits, not
+/// on how many keys there is room for. Blocks behind the last key in use are passed over: in a short conversation they
+/// would take longer than the keys.
 void decode_state::define_ranges() {
     // Algorithm
     const Expr count_of_blocks = blocks_in_use(), splits_wanted = f_.inputs.key_splits, none = cast<uint8_t>(0);
@@ -78,8 +78,8 @@ void decode_state::share_tasks(std::deque<decode_state>& cores, const std::vecto
     for (decode_state& each : cores) each.define_merge();
 }
 
-/// What a task leaves, of each core in one piece of memory: (lane of element of chunk, row, split, query block, key
-/// head, batch).
+/// The partial results of a task, for all cores in one piece of memory: (lane of element of chunk, row, split, query
+/// block, key head, batch).
 void decode_state::define_splits(const std::vector<decode_state*>& sharing) {
     // Algorithm
     std::vector<Expr> of_cores;

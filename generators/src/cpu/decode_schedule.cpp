@@ -81,7 +81,8 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     if (its.layout.maximum_at >= 0) its.merge.top.compute_at(merging);
 
     const LoopLevel own(its.merge.partial, task);
-    // All splits look at all blocks. What a call chooses takes longer to look at than it takes to share it.
+    // Every split decides about all blocks anew, unless the call chooses keys: then one decision that all splits share
+    // is faster.
     const bool chosen = std::ranges::any_of(f.graph().nodes, [](const instruction& node) { return chooses(node.op); });
     schedule_blocks(its.parts, f, cut.lanes, own, chosen);
     its.ranges.span.compute_at(own);

@@ -79,8 +79,8 @@ void decode_values::add_looked_at(const Func& weighing) {
         weight * masked_values::unless_masked(weight, values_again(f_.d, looked_at, f_.kb, f_.h, f_.b));
 }
 
-/// What all channels of a value share is put into the weights. Where each pair is looked at the sums in registers count
-/// for nothing.
+/// Weights take the factor that all channels of a value share. If each pair is looked at, the sums in registers are
+/// dropped.
 void decode_values::add_codes(const score_tile& scores_at, block_weights& weights, row_reductions& reduced,
                               const score_tile::scaled_rows& narrow) {
     // Algorithm
@@ -108,9 +108,9 @@ Expr smallest_step() { return Expr(0x0da24260u); }  // the bits of 1e-30
 
 }  // namespace
 
-/// A weight is about `largest / steps * code`, of the largest weight of its row in a block; `code` is one digit of 8
-/// bits, two, or a word. Products of digits and codes are integers. A block has no steps where a row's largest weight
-/// is tiny, negative or no number: its values are added in f32.
+/// A weight is about `largest / steps * code`: `largest` is the largest weight of its row in a block; `code` is one
+/// digit of 8 bits, two, or a word. Products of digits and codes are integers. A block has no steps if a row's largest
+/// weight is tiny, negative or no number: its values are added in f32.
 void decode_values::define_digits(const score_tile& scores_at, const Func& weights, row_reductions& reduced,
                                   const Func& codes) {
     // Algorithm

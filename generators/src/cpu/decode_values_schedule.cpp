@@ -7,7 +7,7 @@ using namespace Halide;
 
 namespace {
 
-/// Adds values to a tile of sums in registers, so many keys and all that is left of a row's channels at a time.
+/// Adds values to a tile of sums in registers: a few keys and all remaining channels of a row at a time.
 void schedule_sums_in_registers(decode_values& its, const kernel_frame& f) {
     // Schedule
     const RVar ro("ro"), rx("rx");
@@ -32,8 +32,8 @@ void schedule_sums_in_cache(const cpu_decode& cut, decode_values& its, const ker
     its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
 }
 
-/// A tile of rows and channels at a time, all keys of the block. For a channel's tile after the other, so that the
-/// values of all keys in it stay in the first-level cache for all rows.
+/// Adds all keys of the block to a tile of rows and channels at a time. All rows take one tile of channels before the
+/// next, so that its values of all keys stay in the first-level cache.
 void schedule_sums_of_block(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
     // Schedule
     const Var dj("dj"), dx("dx"), qx("qx");
@@ -73,14 +73,14 @@ void schedule_digits(decode_values& its, const kernel_frame& f, const Var& tile)
     of.interleaved.split(f.d, f.d, dx, side_by_side).reorder(dx, l, f.d).vectorize(dx).unroll(l).unroll(f.d);
 }
 
-/// Of values that are codes: sums of a few rows and vectors, in registers.
+/// Values that are codes: sums of a few rows and vectors, in registers.
 void schedule_codes(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
     // Schedule
     const Var dx("dx"), dt("dt"), qx("qx");
     const int vector = its.planned().vector;
     const auto schedule_tile = [&](Stage stage, int channels, int rows) {
         stage.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, vector).vectorize(dx).unroll(f.d);
-        if (!its.in_order) stage.unroll(dt);  // what a channel's position decides is decided here
+        if (!its.in_order) stage.unroll(dt);  // branches on a channel's position are constants then
         stage.split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
             .reorder(dx, f.d, qx, dt, f.qi);
         if (rows > 1) stage.unroll(qx);

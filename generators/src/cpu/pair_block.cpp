@@ -65,14 +65,15 @@ bool pair_block::is_plain_row_of(const Type& type, int node, int channel) const 
            f_.inputs.tensor(f_.node(f_.node(node).arguments[0]).input).type() == type;
 }
 
-/// What a formula of a query or of a key is, at a position in the block at hand.
+/// The value of a query's or a key's formula at a position in the block at hand.
 quantity pair_block::formula(int node, bool of_query, const Expr& position, place where) const {
     const Expr at = of_query ? query_read(position) : key_read(position);
     where.b = batch, where.h = head, where.q = where.k = at, where.key_limit = keys_in_use(f_.b), where.known = known;
     return f_.evaluate(node, where);
 }
 
-/// Of a tensor (batch, head or key_head, position, channel), an input or a formula of it, for the head at hand.
+/// An element of a tensor (batch, head or key_head, position, channel), an input or a formula of it, for the head at
+/// hand.
 Expr pair_block::element(int tensor, const Expr& d, bool of_query, const Expr& position) const {
     if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end())
         return computed->second(d, of_query ? query_read(position) : key_read(position), head, batch);
@@ -84,14 +85,14 @@ Expr pair_block::element(int tensor, const Expr& d, bool of_query, const Expr& p
     return cast<float>(stored(f_.node(tensor).input, d, of_query, position));
 }
 
-/// Of an input, as it is stored.
+/// An element of an input, as it is stored.
 Expr pair_block::stored(int input, const Expr& d, bool of_query, const Expr& position) const {
     const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
     return f_.inputs.tensor(input)(d, of_query ? query_read(position) : key_read(position),
                                    grouped ? f_.inputs.key_head(head) : head, batch);
 }
 
-/// What a formula of a query's or a key's channel is, at a position in the block at hand.
+/// The value of a formula of a query's or a key's channel, at a position in the block at hand.
 Expr pair_block::factor(int node, int channel, const Expr& d, bool of_query, const Expr& position) const {
     if (is_plain_row_of(Float(32), node, channel)) return element(f_.node(node).arguments[0], d, of_query, position);
     place where;
@@ -177,9 +178,9 @@ void pair_block::define_contractions() {
 /// Where a number of a query alone, or of a key alone, is evaluated.
 place pair_block::of_side() const { return {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)}; }
 
-/// A sum over the channels of rows, as that of dout and out is. Positions in lanes would gather each number; rows are
-/// read as they lie, and turned. The order is that of the products of pairs: where a query sees one key, both sums are
-/// equal to the last bit, and nothing is passed back. Undefined if it is another sum, or none.
+/// A sum over the channels of rows, such as that of dout and out. Positions in lanes would gather each number; instead,
+/// rows are read as they lie, and turned. Terms are added in the order of the products of pairs: if a query sees one
+/// key, both sums are equal to the last bit, and nothing is passed back. Undefined if the node is no such sum.
 Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_number& of) const {
     const instruction& it = f_.node(node);
     if (it.op != operation::sum || it.kind != kind::real) return {};
@@ -222,7 +223,7 @@ Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_num
     return of.sum(std::vector<Expr>(over.begin(), over.end()));
 }
 
-/// What costs something and depends on the query alone, the key alone or neither is computed once a block.
+/// Computes costly numbers that depend on the query alone, the key alone or neither once a block.
 void pair_block::hoist(const std::vector<int>& roots) {
     std::vector<int> before;
     for (const auto& [n, value] : known) before.push_back(n);
@@ -260,7 +261,7 @@ bool pair_block::is_read_again(int node) const {
 }
 
 bool pair_block::is_short(int tile) const {
-    constexpr int most_functions = 2;  // that of the weight, and that of a cap, say
+    constexpr int most_functions = 2;  // the weight's and a cap's, for example
     const std::vector<bool> read = under(f_.graph(), {tile}, [&](int n) { return n != tile && is_read_again(n); });
     int functions = 0;
     for (int n = 0; n < static_cast<int>(read.size()); ++n) {
@@ -272,7 +273,7 @@ bool pair_block::is_short(int tile) const {
     return functions <= most_functions;
 }
 
-/// The numbers of pairs that are summed; 0 where a pair is not seen, whatever lies there.
+/// The numbers of pairs that are summed; 0 if a pair is hidden, whatever its formula gives.
 void pair_block::define_tiles(const std::vector<gradient_sum>& sums) {
     for (const int node : wanted) {
         const quantity x = f_.evaluate(node, at_pair());

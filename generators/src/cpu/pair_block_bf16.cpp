@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-/// Blocks of pairs whose products are of two neighbours of bf16 at a time, which are added to an f32 sum: of channels
-/// for what a query and a key have in common, of positions of the other side for what is summed over them.
+/// Blocks of pairs that multiply bf16 two neighbours at a time, both products added to one f32 sum. The neighbours are
+/// channels in products of a query and a key, and positions of the other side in sums over these.
 namespace attune::generators::inline cpu {
 using namespace Halide;
 
@@ -21,8 +21,8 @@ void pair_block::define_contraction_in_pairs(int node, const Expr& depth, int of
     enter(c);
 }
 
-/// A number of a pair as bf16, half away from zero; NaN stays NaN, as its bits are held below those that would be
-/// carried into the sign.
+/// A number of a pair as bf16, half away from zero. NaN stays NaN: its bits are held below those whose carry would
+/// reach the sign.
 Expr pair_block::rounded(const Expr& number) const {
     const Expr bits = reinterpret<std::uint32_t>(number), sign = bits & Expr(0x80000000u),
                magnitude = min(bits & Expr(0x7fffffffu), Expr(0x7fff7fffu)) + Expr(0x8000u);

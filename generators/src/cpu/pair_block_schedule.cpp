@@ -10,8 +10,8 @@ using namespace Halide;
 
 namespace {
 
-/// A block of pairs, so many queries in lanes and keys at a time. `written_out`: what is made of their sums, too, for
-/// all of them together.
+/// A block of pairs, a tile of queries in lanes and of keys at a time. `written_out`: formulas over the tile's sums are
+/// written out for all its pairs together, too.
 void schedule_block(const cpu_gradient& cut, Func pairs, const kernel_frame& f, const pair_loops& at,
                     bool written_out) {
     const Var qx("qx"), kx("kx");

@@ -10,7 +10,7 @@ using namespace Halide;
 namespace {
 
 constexpr int most_steps_written_out = 8;
-// Of products: a tile keeps three quarters of the vector registers, and a task goes over what was turned once.
+// Products: a tile keeps three quarters of the vector registers, and a task reuses the turned factor.
 constexpr int rows_of_tile = 6, registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
 
 int rows_of_task(const precomputed_tensor& its) { return its.products.empty() ? 1 : rows_of_tile * tiles_of_task; }
@@ -33,7 +33,7 @@ template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>
     return all;
 }
 
-/// Of tiles that fill most of the vector registers.
+/// Products in tiles that fill most of the vector registers.
 void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task) {
     const Var &n = its.axes[0], &i = its.axes[1], nv("nv"), iv("iv");
     const int vectors = cpu.registers / registers_of_a_vector_of_columns;

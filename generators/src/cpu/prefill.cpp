@@ -78,8 +78,8 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     };
     tile_of_pairs(its.scores);
     its.scores.split(f.ki, f.ki, kx, cut.key_tile).reorder(f.qi, kx, f.ki).unroll(kx);
-    // Only where pairs are read by vectors of keys is it of use that they all exist. Of an index that a formula keeps
-    // within bounds, three loops would be made, which take seconds to find.
+    // A partition is useful only if pairs are read by vectors of keys, all of which then exist. For an index that a
+    // formula keeps within bounds Halide would make three loops, and take seconds to find them.
     if (its.scores_at.transposed.empty()) its.scores.never_partition(std::vector<VarOrRVar>{f.ki});
     if (its.masks_apart)
         its.scores.update()

@@ -11,7 +11,7 @@ using namespace Halide;
 
 namespace {
 
-constexpr float most_negative_log = -200.0f;  ///< below, a decay is 0 in f32, and its logarithm takes part in sums
+constexpr float most_negative_log = -200.0f;  ///< a lower one is raised to this: sums stay finite, and its decay is 0
 
 chunk_sizes sizes_of(const depth_pair& depths, const chunk_plan& planned, const recurrence_arguments& of) {
     return {.tokens = planned.tokens,
@@ -54,7 +54,7 @@ std::vector<Argument> recurrent_chunk::arguments() const {
     return all;
 }
 
-/// A token of the chunk, and a head of the group: tokens beyond the last are read as the last.
+/// The place of a token of the chunk and a head of the group: tokens beyond the last are read as the last.
 place recurrent_chunk::at(const Expr& i, const Expr& g, const Expr& channel) const {
     place where{.b = place_.at_batch,
                 .h = place_.at_state_head * place_.group + g,
@@ -84,7 +84,8 @@ void recurrent_chunk::find_readers() {
     }
 }
 
-/// sum(n, depth, body), whose body has no other channel: lanes of channels are added up first, and then the lanes.
+/// sum(n, depth, body), whose body has no other channel: sums in lanes of channels first, and then the sum of the
+/// lanes.
 void recurrent_chunk::keep_sum(int n) {
     const instruction& it = node(n);
     const int lanes = std::gcd(size_.depth, cut_.lanes);
@@ -103,7 +104,8 @@ void recurrent_chunk::keep_sum(int n) {
     kept_[n] = {sum_of_row, Func()};
 }
 
-/// Numbers of a token that all channels of its rows share are made once, sums over channels before what they are in.
+/// Computes numbers of a token that all channels of its rows share once; sums over channels come before the formulas
+/// that read them.
 void recurrent_chunk::keep_numbers() {
     const graph_ir& graph = request_.graph();
     std::vector<int> roots{of_.decay, of_.key, of_.value, of_.erase, of_.read}, known;
@@ -155,7 +157,7 @@ Func recurrent_chunk::multiply(const std::string& name, const Expr& terms, const
     return result;
 }
 
-/// What the rows that tokens write are multiplied by, and the rows by which they read, in the order of the rows.
+/// The keys that multiply the rows that tokens write, and the keys by which tokens read, in the order of the rows.
 void recurrent_chunk::define_keys() {
     const auto stacked = [&](Func& to, int first, int second) {
         const Func of_first = row(first, "row");
@@ -180,8 +182,8 @@ void recurrent_chunk::define_keys() {
             : before;
 }
 
-/// A number a token. As exponentials where the formula is one: sums of logarithms in f64, which lose no weak decay
-/// behind a strong one.
+/// Decays that are one number a token. If the formula is an exponential, they are exponentials of sums of logarithms in
+/// f64: a weak decay behind a strong one is not lost.
 void recurrent_chunk::define_decay_of_tokens() {
     const auto& [i, j] = std::pair(x_.i, x_.j);
     const instruction& decay = node(of_.decay);
@@ -208,7 +210,7 @@ void recurrent_chunk::define_decay_of_tokens() {
     decay_.running_decay(i) = decay_.decays(0) * decay_.decay_between(0, i);
 }
 
-/// A number for each channel: products of decays, so that no factor is above 1.
+/// Decays that are a number for each channel: products, so that no factor is above 1.
 void recurrent_chunk::define_decay_of_channels() {
     const auto& [d, i] = std::pair(x_.d, x_.i);
     const int last = size_.tokens - 1;
@@ -225,7 +227,7 @@ void recurrent_chunk::define_decay_of_channels() {
     decay_.remaining_decay(d, last - later) = decay_.remaining_decay(d, next) * decay_.decays(d, next);
 }
 
-/// Keys as each token finds them, in registers: no more than they have faded since their own token.
+/// Keys as each token finds them, in registers: faded by the decays since their own token.
 Func recurrent_chunk::fading_keys() const {
     const auto& [m, d, i] = std::tuple(x_.m, x_.d, x_.i);
     Func fading_keys("fading_keys");
@@ -242,7 +244,7 @@ Expr recurrent_chunk::decay_from(const Expr& j, const Expr& i) const {
 }
 Expr recurrent_chunk::decay_to(const Expr& i) const { return is(of_.decay, 1) ? Expr(1.0f) : decay_.running_decay(i); }
 
-/// U: what each row writes, less what it erases and what the second pair reads.
+/// U: the values that each row writes, less those that it erases and those that the second pair reads.
 void recurrent_chunk::define_written() {
     const auto& [d, e, i, j, m] = std::tuple(x_.d, x_.e, x_.i, x_.j, x_.m);
     const int rows = size_.rows(), last = size_.tokens - 1;
@@ -254,7 +256,7 @@ void recurrent_chunk::define_written() {
     if (!size_.erases) {
         system_.written(e, m) = own;
     } else {
-        // By how much a row reads: the second pair adds what it reads, from before its token's decay.
+        // The factor of a row's read: the second pair adds its read, from before its token's decay.
         const Expr erase = select(is_there(t), evaluate(of_.erase, at(t, 0, 0)).value, 0.0f),
                    factor = size_.pairs == 1 ? erase : select(second, -1.0f, erase);
         const Expr read = system_.reads(channel, m);
@@ -306,7 +308,7 @@ void recurrent_chunk::define_state_after() {
     multiply("added", system_.written(e, row_of_chunk) * system_.faded(d, row_of_chunk), row_of_chunk, {e, d},
              size_.value_depth, size_.depth);
     products_.back().result = after;
-    // The state after may lie where the one before does: what reads that one is done first.
+    // The state after may lie in the memory of the state before: all reads of the latter are done first.
     after(e, d) = ((size_.by_channel ? Expr(decay_.running_decay(d, last)) : decay_to(last)) + system_.order()) *
                       system_.state(e, d) +
                   products_.back().sums(e, d);

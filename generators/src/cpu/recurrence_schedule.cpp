@@ -13,7 +13,7 @@ using namespace Halide;
 
 namespace {
 
-/// The largest that divides a whole, of at most so many.
+/// The largest divisor of a whole that is at most `most`.
 int part_of(int whole, int most) {
     int part = std::max(std::min(whole, most), 1);
     while (whole % part != 0) --part;
@@ -24,7 +24,7 @@ int part_of(int whole, int most) {
 
 int recurrent_chunk::lanes_along(int width) const { return std::gcd(width, cut_.lanes); }
 
-/// Of the sums of a tile, the loop over what is summed over is outermost.
+/// In a tile of sums the loop over the terms is outermost.
 void recurrent_chunk::schedule_product(const product& each) const {
     const int lanes = lanes_along(each.width), vectors = part_of(each.width / lanes, cut_.vectors),
               rows = part_of(each.height, cut_.rows);
@@ -134,7 +134,7 @@ void recurrent_chunk::schedule() {
     outputs.back().output_buffer().dim(1).set_bounds(0, size_.depth);
 }
 
-/// Products take longer than memory does.
+/// Prefetches rows during the products, which take longer than memory does.
 void recurrent_chunk::fetch_rows(Pipeline& step) const {
     for (const chunk_plan::fetched_rows& rows : planned_.fetched) {
         const auto reads = std::ranges::find(stages_, rows.node, &stage::row);

@@ -11,12 +11,12 @@ using namespace Halide;
 
 namespace {
 
-/// In decode keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page,
-/// of which a task reads one in some 300 ns. So far ahead where rows follow one another.
+/// In decode keys and values are fetched while earlier ones are in use. The caches' own prefetchers stop at the end of
+/// each page, and a task reads a page in some 300 ns. This is the distance if rows follow one another.
 constexpr int bytes_ahead = 4096;
 
-/// So many keys ahead where each row has a place of its own, or is made by a formula; at least an iteration of any
-/// loop over them.
+/// The distance in keys if each row has a place of its own, or a formula makes it; at least an iteration of any loop
+/// over them.
 int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
 
 }  // namespace
@@ -48,7 +48,7 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
     const bool in_lanes = of_query == (its_.along == score_tile::lanes::queries);
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
     const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
-    const bool channels = its_.along == score_tile::lanes::channels;  // rows of a tensor then are where they are used
+    const bool channels = its_.along == score_tile::lanes::channels;  // rows of a tensor then are made by their users
     for (const score_tile::stored_rows& stored : its_.stored)
         if (stored.of_query == of_query && !channels)
             schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
@@ -91,8 +91,7 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
         const Func rows = of_query ? c.query_rows : c.key_rows;
         bool stored = false;
         for (const score_tile::stored_rows& s : its_.stored) stored |= s.rows.name() == rows.name();
-        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has
-                          // nothing left to decide
+        if (!in_lanes) {  // read once for each key of a block: the queries' own copy is small, and free of branches
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
             continue;
         }
@@ -152,8 +151,8 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             schedule_integers(c, lanes, tile, rows);
             continue;
         }
-        // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
-        // long to multiply.
+        // All rows of a tile are made, even if the queries do not fill it: leftover memory may hold denormals, which
+        // take 100 times as long to multiply.
         schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
@@ -164,7 +163,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(kj)
             .unroll(f_.qi);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
-        // What a channel's position decides is decided here: each piece of a row has a loop of its own.
+        // Each piece of a row has a loop of its own, so that branches on a channel's position are constants.
         const RVar piece("piece"), step("step");
         const int steps = f_.depth() / vector / c.pieces;
         c.dots.update()
@@ -210,7 +209,7 @@ void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
     const Var dx("dx");
     const int vector = std::gcd(lanes_, channels);
     rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
-    // Written out, so that where a row lies is found once, and what a channel's position decides is decided here.
+    // Written out, so that the place of a row is found once, and branches on a channel's position are constants.
     if (channels / vector <= 32) rows.unroll(f_.d);
 }
 

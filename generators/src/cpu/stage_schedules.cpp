@@ -34,7 +34,8 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
             .bound_extent(qi, block)
             .bound_extent(f.qt, 1)
             .vectorize(qi, std::min(lanes, block));
-        // A core's rows outlive it. On the stack Halide puts them where its tile was, and makes the next core's anew.
+        // A core's rows outlive its pass. On the stack Halide would place them in the memory of its tile, and make the
+        // next core's tile anew.
         if (several_cores) row.store_in(MemoryType::Heap);
     }
     const int transposed = std::gcd(lanes, std::gcd(depth, chunk));
@@ -90,7 +91,7 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
     else
         its.result.reorder(c, px, pt, d, h, po, b);
     its.result.vectorize(c, lanes, guard).fuse(po, b, task).parallel(task);
-    // Asked for before the sums that they are added to, which take longer than memory does.
+    // Prefetched before the sums that they are added to, which take longer than memory does.
     for (const Parameter& each : its.read_along)
         its.result.prefetch(each, pt, pt, 0, PrefetchBoundStrategy::GuardWithIf);
     if (!is_const_one(its.dense)) its.result.specialize(its.dense);  // vectors are loaded there, not gathered
@@ -256,8 +257,8 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
         values.compute_at(tile, qx);
         tile.bound_extent(qi, cut.query_block);
     }
-    update.never_partition_all();  // one loop, for skip_blocks to guard
-    // A query at a time: formulas of all of them together are more than there are registers for.
+    update.never_partition_all();  // one loop, for skip_blocks to guard One query at a time: the formulas of all
+                                   // queries together need more registers than there are.
     values.bound_extent(ki, in_lanes)
         .bound_extent(qi, 1)
         .bound_extent(kb, 1)

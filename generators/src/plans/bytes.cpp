@@ -9,7 +9,7 @@
 namespace attune::generators::inline plans {
 namespace {
 
-/// What of a schedule says how much is kept. A GPU's threads keep what a CPU's single lane would.
+/// The numbers of a schedule that decide how much is kept. A GPU's threads keep as much as a CPU's single lane would.
 struct kept_sizes {
     int query_block{}, key_block{}, query_tile{}, lanes{1}, key_tile{}, value_tile{}, chunk{1}, pairing{1};
 };
@@ -29,7 +29,7 @@ kept_sizes sizes_of(const schedule& s) {
         s);
 }
 
-/// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
+/// The bytes of numbers that are hoisted for each query or key of a block: one f32 or i32, and a byte that masks it.
 std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
     const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
     std::vector<int> roots, known{core.contraction};
@@ -47,7 +47,7 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
-/// What softmax(q * t(k)) * v keeps.
+/// The buffers of softmax(q * t(k)) * v.
 std::vector<buffer> plain_buffers(const schedule& s, const depth_pair& depths) {
     const kept_sizes cut = sizes_of(s);
     const int chunks = (depths.value_depth + cut.chunk - 1) / cut.chunk;
@@ -89,7 +89,7 @@ private:
     }
 
     bool is_formed(int tensor) const { return tensor >= 0 && request_.graph().nodes[tensor].op != operation::input; }
-    /// What is read by broadcast is converted first.
+    /// Elements that are read by broadcast are converted first.
     bool is_converted(int tensor, element_type type) const {
         return tensor >= 0 && !is_formed(tensor) && bytes_of(type) < 4;
     }
@@ -125,8 +125,8 @@ private:
             pass.scores.turned.size() * (floats(cut_.query_tile, cut_.key_block) + floats(cut_.lanes, cut_.lanes)));
     }
 
-    /// The second pass: keys transposed, the queries' rows, a block of each output, or of up to four blocks of queries,
-    /// and the tile that is added to it.
+    /// The second pass: keys transposed, the queries' rows, a block of each output (for means up to four blocks of
+    /// queries), and the tile that is added to it.
     void add_pairs(const pair_outputs& of) {
         const int depth = request_.depths.depth, made = static_cast<int>(of.nodes.size()),
                   blocks = of.shape == pair_shape::head_means ? 4 : 1;
@@ -143,9 +143,9 @@ private:
     std::vector<buffer> all_;
 };
 
-/// What a block of threads has in prefill by tensor cores: rows of keys and values as they lie, with what keeps the
-/// banks of shared memory apart behind each; the rest in fragments, of whose rows four threads have a part each.
-/// Nothing is converted to f32.
+/// The buffers of a block of threads in prefill by tensor cores: rows of keys and values as they lie, each with padding
+/// that keeps the banks of shared memory apart. All else is fragments; four threads share each of their rows. Nothing
+/// is converted to f32.
 std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_request& request) {
     constexpr int threads_of_row = 4, statistics = 5;
     const plan& core = request.core();
@@ -169,7 +169,8 @@ std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_r
         {"kept numbers", hoisted_bytes(*request.facts, {.query_block = queries, .key_block = cut.key_block})}};
 }
 
-/// In decode: what one thread allocates for each row, and what is kept of each row for each split. Else 0.
+/// In decode: the bytes that one thread allocates for each row, and the bytes that are kept of each row for each split.
+/// Else 0.
 struct row_memory {
     std::size_t scratch_bytes{}, part_bytes{};
 };
@@ -183,7 +184,7 @@ row_memory row_memory_of(const kernel_request& request) {
         const int scaled = core->value >= 0 && narrow_rows_of(facts->graph, facts->depends, core->value) ? 1 : 0,
                   modified = static_cast<int>(core->summed_weights.size()) +
                              (core->weights >= 0 && core->weights != core->statistic_node);
-        if (request.on_gpu()) {  // what is kept of a block of threads is in the device's shared memory
+        if (request.on_gpu()) {  // a block of threads keeps its numbers in the device's shared memory
             each.part_bytes += uses_tensor_cores(schedule)
                                    ? size(depths.value_depth + gpu_tensor_decode::numbers_beside_sums)
                                    : size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-/// The bytes of a gradient: of a thread, and of the sums that the parts of the queries have.
+/// The bytes of a gradient: those of a thread, and those of the sums of all parts of the queries.
 namespace attune::generators::inline plans {
 namespace {
 
@@ -68,7 +68,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
         std::vector<int> known;
         for (const auto& [node, sum] : term.sums) known.push_back(node);
         const std::vector<int> summed = known;
-        if (term.added_first >= 0) {  // of the sums of all parts a number
+        if (term.added_first >= 0) {  // a number from the sums of all parts
             const std::size_t first = term.sums.begin()->second;
             const gradient_sum& sum = gradient.sums[first];
             known.push_back(term.added_first);
@@ -83,8 +83,8 @@ sum_memory sum_memory_of(const kernel_request& request) {
             }
         }
         if (const auto product = product_of(facts.graph, facts.depends, gradient, term)) {
-            // The sums of all parts, rows made of them, and for each position what they meet or what comes out: as wide
-            // as all heads are.
+            // The sums of all parts, rows made of them, and for each position the rows' other factor or the product: as
+            // wide as all heads together.
             bool of_heads = true;
             const auto row =
                 sizeof(float) * static_cast<std::size_t>(product->of_values ? depths.value_depth : depths.depth);
@@ -96,7 +96,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
             of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {product->rows}, known).size();
             continue;
         }
-        // Numbers of a position that are kept, and f32 sums of what is rounded in the end.
+        // Numbers of a position that are kept, and f32 sums of gradients that are rounded at the end.
         of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {term.value}, known).size();
         const int input = facts.graph.nodes[term.deposit].input;
         if (const input_declaration& to = facts.graph.inputs[static_cast<std::size_t>(input)];

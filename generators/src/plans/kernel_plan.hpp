@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-/// The decisions of one kernel as data: made once, by `plan_kernel`, and read by all that comes after.
+/// The decisions of one kernel as data: `plan_kernel` makes them once, and all later steps read them.
 namespace attune::generators::inline plans {
 
 // How the products of a tile are added up: one of these, each with numbers of its own.
@@ -32,11 +32,12 @@ struct bf16_tiles {
 /// Codes of 8 bits, some products at a time added to one i32.
 struct integer_dots {
     int at_a_time{};  ///< 4: of bytes; 2: of words of 16 bits
-    int digits{};     ///< of weights: those of 8 bits, or one word, that a weight is rounded to; of scores 0
+    int digits{};     ///< digits of 8 bits to which a weight is rounded, or one word; 0 for scores
     bool operator==(const integer_dots&) const = default;
 };
 
-/// Fragments of bf16 or f16 that a warp of a GPU has together, 16 x 8 x 16 products an instruction (mma.sync).
+/// Fragments of bf16 or f16 that the threads of a GPU's warp hold together, 16 x 8 x 16 products an instruction
+/// (mma.sync).
 struct warp_fragments {
     bool of_f16{};              ///< else of bf16
     bool of_warpgroup = false;  ///< 64 rows by all keys or value depths, by four warps; else 16 x 8, by one
@@ -45,7 +46,7 @@ struct warp_fragments {
 
 using multiplication = std::variant<f32_products, bf16_pairs, bf16_tiles, integer_dots, warp_fragments>;
 
-/// What a number that is computed once and kept belongs to.
+/// The owner of a number that is computed once and kept.
 enum class owner : std::uint8_t { query, key, task };
 
 /// A number of the graph that is computed once a block, or once a task, and not for each pair.
@@ -54,34 +55,35 @@ struct kept_node {
     owner of{};
 };
 
-/// Queries, keys or values that are formed a block at a time: numbers of a position that all channels share are kept.
+/// Queries, keys or values that a formula makes a block at a time; numbers of a position that all channels share are
+/// kept.
 struct formed_rows {
     int formula{};  ///< node
     std::vector<kept_node> kept{};
-    std::vector<int> placed{};  ///< loads: where the row of each key begins is one number, which is kept
+    std::vector<int> placed{};  ///< loads whose place of each key's row is one number, which is kept
 };
 
 /// The scores of a block of queries with a block of keys.
 struct score_plan {
-    /// What lies in the lanes of a vector; on a GPU, what neighbouring threads differ in.
-    /// In fragments of tensor cores a pair is where a thread has it.
+    /// The axis in the lanes of a vector; on a GPU, the axis along neighbouring threads. In fragments of tensor cores a
+    /// pair lies where a thread has it.
     enum class lanes : std::uint8_t { queries, keys, channels, fragments };
     lanes along{};
     multiplication how{f32_products{}};  ///< of q * t(k)
     int queries{}, keys{};               ///< of a tile whose sums are in registers; in decode `queries` are rows
     int unroll{1};                       ///< steps of the sum over the channels that are written out
-    std::vector<int> further{};  ///< nodes: other sums over products of a query's and a key's numbers, of f32 always
+    std::vector<int> further{};  ///< nodes: other sums over products of a query's and a key's numbers, always of f32
     std::vector<kept_node> kept{};
     std::vector<formed_rows> formed{};
     std::vector<int> turned{};  ///< nodes: numbers of pairs that lie along the keys, and are transposed
     bool fetched{};             ///< rows of keys are asked for before they are read
 
     const formed_rows& rows_of(int formula) const;
-    /// Whether rows are no more than a load's, so that they are read where they lie.
+    /// Whether rows are those of a load without a formula, so that they are read in place.
     bool reads_in_place(int formula) const;
 };
 
-/// Which values are looked at for NaN and infinities, before a weight of 0 multiplies them.
+/// The values that are checked for NaN and infinities, before a weight of 0 multiplies them.
 enum class value_check : std::uint8_t {
     none,              ///< codes are finite
     behind_last_key,   ///< all others are finite by the caller's promise
@@ -96,14 +98,14 @@ struct value_plan {
     value_check check{};
     int vector{};               ///< value depths side by side: in lanes in decode, else 1
     int channels{};             ///< value depths whose sums are in registers
-    int channels_of_one_row{};  ///< in decode of codes: where a task has one row
+    int channels_of_one_row{};  ///< in decode of codes: the same if a task has one row
     int keys{};                 ///< whose values are added at a time
     int chunk{};                ///< value depths that share a maximum and a sum
     bool of_whole_block{};      ///< sums over all keys of a block stay in registers: in decode, else always
     bool fetched{};             ///< rows of values are asked for before they are read
 };
 
-/// What the pass over the keys keeps of a row.
+/// The numbers that the pass over the keys keeps of a row.
 struct row_plan {
     int accumulators{};  ///< of a chunk
     bool maximum{}, sum{};
@@ -121,7 +123,7 @@ struct key_pass {
     row_plan row{};
 };
 
-/// The blocks of pairs, those of which nothing is visible being skipped.
+/// The blocks of pairs. Blocks without a visible pair are skipped.
 struct block_grid {
     int queries{}, keys{};
     int subblocks{1};  ///< of the keys of a block: at an edge of what is visible the others are left out
@@ -130,12 +132,12 @@ struct block_grid {
     int keys_of_subblock() const { return keys / subblocks; }
 };
 
-// What a kernel is, by what goes over the pairs: one of these. A further kind of kernel is a further alternative.
+// The kinds of kernel, by the loop that goes over the pairs: one of these. A further kind is a further alternative.
 
 /// Each block of queries goes over the blocks of keys.
 struct prefill_plan {
     block_grid grid{};
-    std::vector<key_pass> cores{};  ///< those that keep something of a row
+    std::vector<key_pass> cores{};  ///< cores that keep something of a row
     std::optional<gpu_prefill>
         again{};  ///< how tasks are cut that are made again, by threads that multiply by themselves
 };
@@ -145,7 +147,7 @@ struct decode_plan {
     block_grid grid{};
     std::vector<key_pass> cores{};
     int splits{};                        ///< at most
-    std::vector<int> tasks{};            ///< for each core: the first one whose tasks it shares
+    std::vector<int> tasks{};            ///< for each core: the first core whose tasks it shares
     std::optional<gpu_prefill> again{};  ///< as in prefill
 };
 
@@ -156,18 +158,19 @@ struct sweep_plan {
     int queries{}, keys{};           ///< of a tile of pairs whose numbers are in registers
     int sum_rows{}, sum_channels{};  ///< of a tile of sums
     std::vector<int> tiles{};        ///< nodes: the numbers of pairs that are summed
-    int sums{}, flat_sums{};  ///< rows that are summed over the other side; of them, one number each, side by side
+    int sums{}, flat_sums{};  ///< rows that are summed over the other side; those of one number each, side by side
     int width{};              ///< channels of such a row, in whole vectors
     int copied{}, placed{}, multiplied{}, by_pair{};  ///< terms of gradients, by their form
 };
 
-/// A chunk of tokens of a recurrence: products of rows with each other and with the state, and what adds to the state.
+/// A chunk of tokens of a recurrence: products of rows with each other and with the state, and products that add to the
+/// state.
 struct chunk_plan {
     block_grid grid{};                ///< no pairs are skipped
     int tokens{}, rows{}, vectors{};  ///< of a chunk; of a product in registers: its rows, and the vectors of a row
-    bool solves{};                    ///< what tokens write depends on each other
+    bool solves{};                    ///< the rows that tokens write depend on each other
     bool by_channels{};               ///< decays differ along the channels
-    /// Rows of tokens, and what they are: those of the next chunk are asked for while those of this one are read.
+    /// Rows of tokens, and their name: those of the next chunk are fetched while those of this one are read.
     struct fetched_rows {
         int node{};
         std::string_view are{};
@@ -179,7 +182,7 @@ struct chunk_plan {
 enum class pair_shape : std::uint8_t { pairs, head_means, columns };
 struct pair_outputs {
     pair_shape shape{};
-    std::vector<int> nodes{};  ///< that are written, in the graph's order
+    std::vector<int> nodes{};  ///< outputs, in the graph's order
     score_plan scores{};
 };
 
@@ -205,8 +208,8 @@ struct buffer {
     std::size_t bytes{};
 };
 
-/// What the sums of a gradient take for each query of a head, key of a query head and key of a key head, in so many
-/// parts of the queries. Else 0.
+/// The bytes of a gradient's sums for each query of a head, key of a query head and key of a key head, with the queries
+/// in `parts` parts. 0 in other kernels.
 struct sum_memory {
     std::size_t of_query{}, of_key{}, of_key_head{};
     int parts{}, depths{};  ///< multiply-adds for each pair
@@ -216,10 +219,10 @@ struct sum_memory {
 struct kernel_bytes {
     /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
     /// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. In
-    /// decode it is what does not depend on the number of rows that are stacked.
+    /// decode it leaves out the bytes that grow with the number of stacked rows.
     std::size_t of_thread{};
     std::vector<buffer> buffers{};         ///< of_thread, by what it is for
-    std::size_t of_row{}, of_split_row{};  ///< in decode: beside that for each row; what each split leaves of a row
+    std::size_t of_row{}, of_split_row{};  ///< in decode: further bytes of each row; those that a split leaves of it
     sum_memory sums{};                     ///< of a gradient
 };
 
@@ -236,24 +239,25 @@ struct kernel_plan {
     kernel_bytes bytes{};
 
     const block_grid& grid() const;
-    /// Of the graph's outputs, and then of what is saved.
+    /// The places of the graph's outputs, and then those of the saved values.
     std::vector<int> places() const;
-    /// Of the core at that place in plan::cores. Throws std::logic_error where none keeps anything of a row.
+    /// The pass of the core at that place in plan::cores. Throws std::logic_error if that core keeps nothing of a row.
     const key_pass& pass_of(int core) const;
     std::vector<const key_pass*> passes_over_keys() const;
 };
 
-/// Throws std::runtime_error, a sentence, for a request that no kernel is made of.
+/// Throws std::runtime_error, a sentence, for a request that no kernel is made for.
 kernel_plan plan_kernel(const kernel_request& request);
 
-/// What one thread allocates for softmax(q * t(k)) * v at most.
+/// The most that one thread allocates for softmax(q * t(k)) * v.
 std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths);
 
-/// The grid alone: of any schedule, for whatever target. A sub-block has whole tiles, and is not so small that deciding
-/// about it costs more than it saves.
+/// The grid alone, for any schedule and target. A sub-block has whole tiles, and is large enough for a decision about
+/// it to pay.
 block_grid grid_of(const schedule& s, masking hides);
 
-/// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
+/// Whether weights are softmax's, relative to a maximum. True as well if nothing is weighed and only their sum is asked
+/// for.
 inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
 
 template <class How> bool made_by(const multiplication& how) { return std::holds_alternative<How>(how); }
@@ -261,13 +265,13 @@ template <class How> bool made_by(const multiplication& how) { return std::holds
 /// Whether pairs of bf16 are multiplied, by tiles or by vectors.
 inline bool is_of_bf16(const multiplication& how) { return made_by<bf16_pairs>(how) || made_by<bf16_tiles>(how); }
 
-/// Whether keys or values are codes of few bits: products of them, or of what they are converted to.
+/// Whether keys or values are codes of few bits, multiplied as integers or after a conversion.
 inline bool is_of_codes(const multiplication& how) {
     const auto* f32 = std::get_if<f32_products>(&how);
     return made_by<integer_dots>(how) || (f32 && f32->of_codes);
 }
 
-/// How many products of integers are added up at a time; 0 of all others.
+/// How many products of integers are added up at a time; 0 for other products.
 inline int integers_at_a_time(const multiplication& how) {
     const auto* dots = std::get_if<integer_dots>(&how);
     return dots ? dots->at_a_time : 0;

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <stdexcept>
 
-/// What the pass over the keys of one attention core does, by the way in which a schedule cuts it.
+/// The decisions of the pass over the keys of one attention core, for each way in which a schedule cuts it.
 namespace attune::generators::inline plans {
 namespace {
 
@@ -20,7 +20,7 @@ bool is_narrow(const kernel_request& request, int tensor) {
     return narrow_rows_of(request.graph(), request.facts->depends, tensor).has_value();
 }
 
-/// Whether a node is made of constants and of depths alone, which a kernel is compiled for.
+/// Whether a node is made only of constants and of depths, which are constants of a kernel.
 bool is_compiled_in(const graph_ir& graph, int node) {
     const std::vector<bool> read = under(graph, {node});
     for (int n = 0; n <= node; ++n) {
@@ -32,8 +32,8 @@ bool is_compiled_in(const graph_ir& graph, int node) {
     return true;
 }
 
-/// What is kept of all that `roots` are computed from, down to what is known. On a CPU functions of constants are
-/// constants; on a GPU the device's library has the functions.
+/// The kept numbers among all nodes that `roots` are computed from, down to the known ones. On a CPU functions of
+/// constants are constants; on a GPU the device's library has the functions.
 std::vector<kept_node> kept_under(const kernel_request& request, const std::vector<dependence>& depends,
                                   const std::vector<int>& roots, const std::vector<int>& known) {
     std::vector<kept_node> all;
@@ -45,8 +45,8 @@ std::vector<kept_node> kept_under(const kernel_request& request, const std::vect
     return all;
 }
 
-/// Loads of rows that each have a place of their own, as in pages: at indices of a key, and none of a channel but d_idx
-/// itself. In decode on a CPU, where such a place would take longer to find than a row takes to read.
+/// Loads of rows that each have a place of their own, as in pages: their indices depend on a key, and on no channel but
+/// d_idx itself. They are kept in decode on a CPU, since finding such a place takes longer than reading a row.
 std::vector<int> placed_under(const kernel_request& request, const std::vector<dependence>& depends, int formula) {
     const graph_ir& graph = request.graph();
     std::vector<int> all;
@@ -105,9 +105,9 @@ bool has_rows_in_memory(const graph_ir& graph, int tensor) {
     return false;
 }
 
-/// In prefill the next tile of keys is fetched while one is computed, where keys are read as they lie, in long rows. If
-/// a head's keys come from memory, short calls at depth 128 take 3 % less time. Shorter rows gain nothing. Neither do
-/// values: those of a block are on their way since its first chunk.
+/// Prefill fetches the next tile of keys while one is computed, if keys are read as they lie, in long rows. If a head's
+/// keys come from memory, short calls at depth 128 take 3 % less time. Shorter rows gain nothing, nor do values: a
+/// block's first chunk already starts their loads.
 bool fetches_long_rows(const kernel_request& request, const plan& core) {
     constexpr int bytes_of_long_rows = 512;
     const instruction& key = request.graph().nodes[core.key];
@@ -128,12 +128,12 @@ row_plan row_of(const plan& core, int accumulators) {
     return row;
 }
 
-/// Where all values below the keys in use are finite, by the caller's promise of inputs.
+/// Whether all values below the keys in use are finite, by the caller's promise about inputs.
 bool are_finite(const kernel_request& request, const plan& core) {
     return request.finite && lies_in_rows(request.graph(), request.facts->depends, core.value);
 }
 
-/// Vectors of value depths that share a maximum and a sum: at most four, and as many for each.
+/// Vectors of value depths that share a maximum and a sum: at most four, and equally many in each chunk.
 int vectors_of_chunk(int vectors) {
     constexpr int most = 4;
     int chunk = most;
@@ -141,13 +141,13 @@ int vectors_of_chunk(int vectors) {
     return chunk;
 }
 
-/// Vectors of sums of codes that a tile of so many rows has in registers, of those of a chunk. Where there are 16
-/// registers, sums take half of them: codes and weights need the others. One row has few sums, and takes all vectors.
+/// Vectors of a chunk whose sums of codes a tile of `rows` rows keeps in registers. Of 16 registers, sums take half:
+/// codes and weights need the others. One row has few sums, and takes all vectors.
 int vectors_of_codes(int vectors, int digits, int rows, bool few_registers) {
     return (digits == 2 || (rows > 1 && few_registers)) && vectors % 2 == 0 ? vectors / 2 : vectors;
 }
 
-/// How many products of weights and values are added up at a time as integers, where those of a block fit an i32.
+/// How many products of weights and values are added up at a time as integers, if the sums of a block fit an i32.
 int fitting_integers(const cpu_decode& cut, const kernel_request& request, const plan& core,
                      const narrow_rows& values) {
     const int at_a_time = integers_of_values(request, core);
@@ -275,7 +275,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
     return pass;
 }
 
-/// The same of stacked rows.
+/// The same with stacked rows.
 key_pass pass_of(const gpu_tensor_decode& cut, const kernel_request& request, const plan& core) {
     return pass_of(cut.of_split(), request, core);
 }

@@ -1,13 +1,13 @@
 #pragma once
 #include "plans/kernel_plan.hpp"
 
-/// What `plan_kernel` is made of.
+/// The parts of `plan_kernel`.
 namespace attune::generators::inline plans {
 
-/// Throws std::runtime_error, a sentence, for a request that no kernel is made of.
+/// Throws std::runtime_error, a sentence, for a request that no kernel is made for.
 void refuse_without_kernel(const kernel_request& request);
 
-/// What is asked of a pair and what of it is kept, whatever its products are.
+/// The numbers of a pair that are asked for and those that are kept, whatever the products are.
 score_plan scores_along(score_plan::lanes along, const kernel_request& request, const plan& core);
 
 /// A schedule's pairing as a way to multiply.
@@ -21,7 +21,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
 key_pass pass_of(const gpu_tensor_decode& cut, const kernel_request& request, const plan& core);
 key_pass pass_of(const gpu_decode& cut, const kernel_request& request, const plan& core);
 
-/// In order, as far as the plan's other parts say.
+/// The passes in order, derived from the plan's other parts.
 std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& request);
 
 kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request);

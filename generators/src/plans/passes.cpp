@@ -7,7 +7,7 @@
 namespace attune::generators::inline plans {
 namespace {
 
-/// What a pass takes for granted of the statement that it is given.
+/// An assumption that a pass makes about the statement that it is given.
 struct assumption {
     std::string_view pass, assumes;
 };
@@ -96,7 +96,7 @@ private:
         add("halves_as_words", "");
     }
 
-    /// Behind the registers: what makes loops of products by tensor cores.
+    /// The passes after fragment_registers: they make loops of products by tensor cores.
     void add_of_fragments() {
         add("stores_under_one_condition", "scores, added");
         add("distances_apart", "scores");

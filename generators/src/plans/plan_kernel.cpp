@@ -17,7 +17,7 @@
 namespace attune::generators::inline plans {
 namespace {
 
-/// Those that keep something of a row.
+/// The passes of cores that keep something of a row.
 template <class Cut> std::vector<key_pass> passes_of(const Cut& cut, const kernel_request& request) {
     std::vector<key_pass> all;
     const std::vector<const plan*> cores = request.core().cores();
@@ -29,8 +29,8 @@ template <class Cut> std::vector<key_pass> passes_of(const Cut& cut, const kerne
     return all;
 }
 
-/// For each core the first one whose tasks it shares: both read rows of some tensor, and leave as many numbers of each
-/// row.
+/// For each core the first core whose tasks it shares: both read rows of one tensor, and leave equally many numbers of
+/// each row.
 std::vector<int> shared_tasks(const std::vector<key_pass>& passes, const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const std::vector<const plan*> cores = request.core().cores();
@@ -122,7 +122,7 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
-/// Whether a row of a token is made of tensors' channels as they lie.
+/// Whether a token's row reads tensors' channels as they lie.
 bool reads_channels(const graph_ir& graph, int row) {
     const std::vector<bool> read = under(graph, {row});
     for (std::size_t n = 0; n < read.size(); ++n) {
@@ -197,7 +197,7 @@ std::vector<pair_outputs> pairs_of(const kernel_request& request) {
     return all;
 }
 
-/// What is computed in full reads what the attention made, or does not.
+/// Sorts the tensors that are computed in full into those that read the attention's results and those that do not.
 void add_computed(kernel_plan& made, const graph_ir& graph) {
     std::vector<bool> after(graph.nodes.size());
     for (std::size_t n = 0; n < after.size(); ++n) {
@@ -235,8 +235,8 @@ maker maker_of(kind output, bool of_chunk) {
     throw std::logic_error("no part of a kernel makes an output of that kind");
 }
 
-/// The parts make their values one part after the other, each in the graph's order; behind those of the rows stand the
-/// saved ones.
+/// The parts make their values one part after the other, each in the graph's order; the saved values follow those of
+/// the rows.
 void add_outputs(kernel_plan& made, const kernel_request& request) {
     const plan& core = request.core();
     for (std::size_t i = 0; i < core.outputs.size(); ++i)

@@ -7,8 +7,8 @@
 /// The bytes of a chunk of a recurrence.
 namespace attune::generators::inline plans {
 
-/// Of a chunk whose states have a query head each. A state is kept where nobody asks for it, or where a formula makes
-/// the first one.
+/// The buffers of a chunk whose states have a query head each. The state after it takes memory if no output asks for
+/// it; the first state does if a formula makes it.
 std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };

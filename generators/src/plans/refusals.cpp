@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-/// All that a kernel is not made of, whatever its schedule: each with its sentence.
+/// Refusals of requests that no kernel is made for, whatever the schedule: each with its sentence.
 namespace attune::generators::inline plans {
 namespace {
 
@@ -13,8 +13,8 @@ void expect(bool holds, const std::string& sentence) {
     if (!holds) throw std::runtime_error(sentence);
 }
 
-/// What a chunk of a recurrence by itself does not know: all tokens' outputs, what is made before, what is written to
-/// inputs; and all that is no row of an output or the one state.
+/// Refuses graphs that need more than a chunk of a recurrence: elements of its rows, precomputed tensors, stores; and
+/// outputs other than rows and one last state.
 void refuse_what_no_chunk_makes(const graph_ir& graph) {
     const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
     expect(!is_gradient_of_recurrence(graph.nodes),
