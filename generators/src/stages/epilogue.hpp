@@ -8,11 +8,11 @@
 
 namespace attune::generators::inline stages {
 
-/// Rows and outputs: arithmetic on what the pass over the keys left, once for each query. One function writes them all,
-/// so that one loop over tasks makes them. A kernel without an attention core consists of this alone.
+/// Rows and outputs: arithmetic on the results of the pass over the keys, once for each query. One function writes them
+/// all, so that one loop over tasks makes them. A kernel without an attention core consists of this alone.
 class epilogue {
 public:
-    /// `states`: one for each of the plan's cores; none where nothing is summed over the keys.
+    /// `states`: one for each of the plan's cores; none if nothing is summed over the keys.
     epilogue(const kernel_frame& frame, std::vector<const row_state*> states);
 
     /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head,
@@ -21,7 +21,7 @@ public:
     bool empty() const { return !outputs.defined(); }
     std::vector<kind> made;  ///< one for each of them
 
-    /// Which of the outputs says that a row is made again: its first channel is NaN then.
+    /// The output that marks rows to be made again: its first channel is NaN in such a row.
     int marked() const;
 
     /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query of the call.
@@ -31,7 +31,7 @@ public:
     /// The saved output, as a tensor that others read.
     Halide::Func saved_output() const;
 
-    // What there is to schedule.
+    // Functions to schedule.
     const int block;                                           ///< queries that a task finishes
     std::map<std::pair<int, int>, Halide::Func> denominators;  ///< (query in block, query block, head, batch), by core
                                                                ///< and sink: the inverse and the logarithm of the sum
@@ -56,7 +56,7 @@ private:
     const std::vector<const row_state*> states_;
     Halide::Expr query_of_row() const { return f_.qt * block + f_.qi; }
     const std::vector<Halide::Var> row_;                ///< query in block, query block, head, batch
-    const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it
+    const std::vector<Halide::Expr> at_row_, in_loop_;  ///< as expressions; and as the outputs' loop has them
     std::map<int, quantity> primitives_;
     std::map<int, kept_number> hoisted_;
 };

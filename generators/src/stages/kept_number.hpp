@@ -6,14 +6,14 @@
 
 namespace attune::generators::inline stages {
 
-/// A number of the graph that is computed once for all that read it, over some axes. Conditions are kept as bytes, and
-/// so is whether the number is masked, or nothing, where it may be.
+/// A number of the graph that is computed once for all its readers, over some axes. Conditions are kept as bytes; so
+/// are the number's mask and whether it is nothing, if it may be.
 class kept_number {
 public:
     kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over);
     quantity at(const std::vector<Halide::Expr>& place) const;
 
-    Halide::Func values;  ///< what there is to schedule
+    Halide::Func values;  ///< to schedule
 
 private:
     bool is_condition_, may_be_masked_, may_be_nothing_;
@@ -24,7 +24,7 @@ inline Halide::Expr number_at(const Halide::FuncRef& place, int i) {
     return place.size() == 1 ? Halide::Expr(place) : Halide::Expr(place[i]);
 }
 
-/// The one of some numbers that `which` says, from 0.
+/// The number with index `which` among some, counted from 0.
 inline Halide::Expr one_of(const std::vector<Halide::Expr>& all, const Halide::Expr& which) {
     return all.size() == 1 ? all.front() : Halide::mux(which, all);
 }

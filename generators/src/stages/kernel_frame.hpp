@@ -12,9 +12,9 @@ inline constexpr float lowest = std::numeric_limits<float>::lowest();  ///< a ma
 inline const float lowest_score = std::nextafter(lowest, 0.0f);        ///< every real score is at least this
 inline constexpr float log2_of_e = 1.44269504f;
 
-/// What the stages of one kernel share: inputs, and the names of the axes along which everything lies.
+/// The frame that the stages of one kernel share: inputs, and the names of the axes along which everything lies.
 struct kernel_frame {
-    /// Without a plan blocks can be asked about, and no more.
+    /// A frame without a plan answers questions about blocks, and no others.
     explicit kernel_frame(const kernel_request& request, const kernel_plan* planned = nullptr)
         : request(request),
           core(request.core()),
@@ -71,7 +71,7 @@ struct kernel_frame {
         if (!planned_) throw std::logic_error("expected a frame with a plan, got one that only blocks are asked of");
         return *planned_;
     }
-    /// Of this frame's core.
+    /// The pass over the keys of this frame's core.
     const key_pass& keys() const {
         const plan& first = request.core();
         return planned().pass_of(&core == &first ? 0 : static_cast<int>(&core - first.others.data()) + 1);
@@ -87,8 +87,9 @@ struct kernel_frame {
     Halide::Expr read_query(const Halide::Expr& i) const { return clamp(query_at(i), 0, inputs.query_length - 1); }
     Halide::Expr key_blocks() const { return (inputs.key_length + cut.key_block - 1) / cut.key_block; }
 
-    /// In decode the queries of a key head's group stand one below the other, as rows: `qi` is a row in its block, and
-    /// `h` a key head, wherever pairs are looked at. `row_query`, `row_head` are the query and the query head of a row.
+    /// In decode the queries of a key head's group stand one below the other, as rows. In functions of pairs `qi` is
+    /// then a row in its block, and `h` a key head. `row_query` and `row_head` are the query and the query head of a
+    /// row.
     bool decodes() const { return generators::decodes(request.schedule); }
     Halide::Expr key_heads() const { return decodes() && !has_key_heads(graph()) ? Halide::Expr(1) : inputs.key_heads; }
     Halide::Expr group() const { return max(inputs.heads / max(key_heads(), 1), 1); }
@@ -102,7 +103,8 @@ struct kernel_frame {
     }
     /// A query head that reads the key head of keys and values at `h`.
     Halide::Expr some_head() const { return decodes() ? clamp(h * group(), 0, inputs.heads - 1) : Halide::Expr(h); }
-    /// Where a row of outputs lies among them: `row` is (in block, query block, head, batch), blocks of one query.
+    /// The place of a row of outputs among the stacked rows: `row` is (in block, query block, head, batch), blocks of
+    /// one query.
     struct stacked_row {
         Halide::Expr row, query_block, key_head, batch;
     };
@@ -116,17 +118,17 @@ struct kernel_frame {
 
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, at)(n); }
     Halide::Expr byte_of(int n, const place& at) const { return pointwise(request, inputs, at).byte_of(n); }
-    /// What a block is for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
+    /// The kind of a block for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
     Halide::Expr block_kind(const verdict& visible) const {
         return select(!visible.may, Halide::cast<std::uint8_t>(0),
                       select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
-    /// Of several softmaxes: empty where all are, partial where one is.
+    /// The kind for several softmaxes: empty if all are, partial if one is.
     static Halide::Expr joined_kinds(const Halide::Expr& one, const Halide::Expr& other) {
         const Halide::Expr partial = Halide::cast<std::uint8_t>(1);
         return select(one == partial || other == partial, partial, max(one, other));
     }
-    /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
+    /// The verdict on the pairs of the tile (kb, qt, h, b), at a scores node.
     verdict visible(int scores) { return tile_mask(tables, {qt, kb, h, b}).visible(scores); }
 
 private:

@@ -7,7 +7,7 @@
 
 namespace attune::generators::inline stages {
 
-/// What a kernel is made of, beside the pass over the keys.
+/// The stages of a kernel beside the pass over the keys.
 struct kernel_stages {
     kernel_frame& frame;
     computed_tensors before;              ///< the attention

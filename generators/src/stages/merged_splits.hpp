@@ -5,11 +5,11 @@
 
 namespace attune::generators::inline stages {
 
-/// Of decode on a GPU: a row's splits, merged by maximum and sum, always in the same order. Bits depend on the number
-/// of splits and on nothing else.
+/// Decode on a GPU: a row's splits, merged by maximum and sum, always in the same order. Bits depend on the number of
+/// splits and on nothing else.
 class merged_splits {
 public:
-    /// What is left of each row of each split.
+    /// The numbers that each split leaves of each row.
     struct left_numbers {
         Halide::Func of_splits;  ///< (number, row, split, query block, key head, batch)
         int count{};             ///< numbers of a row
@@ -25,7 +25,7 @@ public:
     static constexpr int mergers = 8;         ///< threads that share the splits of an element
     static constexpr int merged_at_once = 8;  ///< splits that each of them asks for at a time
 
-    // What there is to schedule.
+    // Functions and loops to schedule.
     const left_numbers left;
     const int most;                 ///< splits
     Halide::Func tops{"tops"};      ///< (thread, query in block, query block, head, batch): maxima of a few splits

@@ -8,22 +8,22 @@
 
 namespace attune::generators::inline stages {
 
-/// Numbers of blocks and which of them are the largest: tensors of bound indices, made once a call, before the first
-/// score, by query head, or by key head where no element needs its query head.
+/// Numbers of blocks, and choices of the largest among them: tensors of bound indices. They are made once a call,
+/// before the first score, by query head, or by key head if no element needs its query head.
 class precomputed_tensor {
 public:
     precomputed_tensor(const kernel_frame& frame, int node);
 
-    std::vector<Halide::Var> axes;  ///< of the result, innermost first: the last index to the first, head, batch
+    std::vector<Halide::Var> axes;  ///< axes of the result, innermost first: the last index to the first, head, batch
     Halide::Func precomputed{"precomputed"};
-    Halide::Func written;  ///< where the call writes it, by query head; may be the result
+    Halide::Func written;  ///< the output that the call writes, by query head; may be the result
     bool may_be_masked{};  ///< whether an element may be -infinity
-    int rows_with{-1};     ///< the one choice for whose rows it is made; -1 if others read it, or it is written
+    int rows_with{-1};     ///< the only choice that reads its rows; -1 if others read it, or it is written
     bool by_row{};         ///< whether that choice reads it itself, a row at a time, and nothing else does
 
-    // What there is to schedule of reals.
-    Halide::RDom along;  ///< the last index; of a choice, too
-    /// A sum, or the largest, whose index is the last one of all that it reads: taken a vector at a time.
+    // Functions and loops of reals to schedule.
+    Halide::RDom along;  ///< the last index; for choices, too
+    /// A sum, or a maximum, all of whose operands have its index as their last: taken a vector at a time.
     struct dot {
         Halide::Var lane;
         Halide::RDom steps;
@@ -31,9 +31,9 @@ public:
         Halide::Func sum;      ///< (axes)
     };
     std::vector<dot> dots;
-    /// A sum of what lies at the last index and of what lies at the one before it: taken a tile of both at a time.
+    /// A sum of products of a factor at the last index and a factor at the one before: taken a tile of both at a time.
     struct product {
-        std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): what it reads at the last
+        std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): the factor at the last index
         Halide::RDom summed;
         Halide::Func tile;  ///< (axes)
         Halide::Func sum;   ///< (axes)
@@ -41,10 +41,10 @@ public:
     std::vector<product> products;
     const int width;  ///< lanes of a dot, and of a tally
 
-    // And of a choice, by rows. A row is (axes) without the first one.
+    // Functions of a choice, by rows. A row is (axes) without the first one.
     Halide::Func ordered{"ordered"};  ///< (axes): elements as integers of the same order; 0 is never chosen
-    Halide::Func shares;              ///< (axes): what an element adds, where a share of the sum is wanted
-    /// How many elements of a row, or what sum of shares, each of some conditions holds of.
+    Halide::Func shares;              ///< (axes): the share that an element adds, if a share of the sum is wanted
+    /// The number of elements of a row that meet each of some conditions, or the sum of their shares.
     struct tally {
         int conditions{};
         Halide::RDom steps, lanes;
@@ -54,7 +54,7 @@ public:
     Halide::Var lane{"lane"}, condition{"condition"};
     std::vector<tally> tallies;
     std::vector<Halide::Func> thresholds;  ///< (row): the first digits of the smallest element that is chosen
-    Halide::Func ties{"ties"};             ///< (axes): how many, or what sum, of those equal to it come before
+    Halide::Func ties{"ties"};  ///< (axes): the number, or the share, of earlier elements equal to the threshold
     bool chooses() const { return !thresholds.empty(); }
 
     void define_output();
@@ -76,7 +76,7 @@ private:
     bool of_query_heads_{};
 };
 
-/// All of a graph, arguments before users, into functions that all reading goes to.
+/// Computes all precomputed tensors of a graph, arguments before users, and makes all reads go to the results.
 struct precomputed_tensors {
     explicit precomputed_tensors(kernel_frame& frame);
     std::deque<precomputed_tensor> all;

@@ -6,11 +6,10 @@
 
 namespace attune::generators::inline stages {
 
-/// The pass over the keys in prefill: for each row what its outputs are made of, added up over the blocks that are
-/// visited.
+/// The pass over the keys in prefill: the sums from which a row's outputs are made, added up over the visited blocks.
 ///
-/// Online softmax: weights are relative to their block's maximum, and the running state is rescaled where a block
-/// exceeds it. The value depth is cut into chunks, each with a maximum and a sum of its own beside its accumulators.
+/// Online softmax: weights are relative to their block's maximum, and the running state is rescaled if a block exceeds
+/// it. The value depth is cut into chunks, each with a maximum and a sum of its own beside its accumulators.
 class prefill_state : public row_state {
 public:
     explicit prefill_state(const kernel_frame& frame);
@@ -25,14 +24,15 @@ public:
     int chunk() const override { return depths.size; }
     bool depths_in_lanes() const override { return false; }
 
-    /// Functions of pairs that are kept beside the scores: tiled, the statistic's weights are words at once.
+    /// Functions of pairs that are kept beside the scores. With tiles of bf16 the statistic's weights are not: they
+    /// become words at once.
     std::vector<Halide::Func> kept_weights() const;
     /// Whether a sum of a row is made of words.
     bool adds_words(const Halide::Func& of_row) const {
         return values && values->tiled() && of_row.name() == weights.sum.name();
     }
 
-    // What there is to schedule. Rows are (query in block, key block, query block, head, batch), pairs (query in
+    // Functions and loops to schedule. Rows are (query in block, key block, query block, head, batch), pairs (query in
     // block, key in block, key block, query block, head, batch).
     score_tile scores_at;
     subblocks parts;
@@ -46,7 +46,7 @@ public:
     state_layout layout;
     const depth_chunks depths;
     static inline const Halide::Var dc{"dc"};  ///< the chunk
-    Halide::RDom rk, masked, blocks;  ///< keys of a block; those of a sub-block that the update masks, and sub-blocks;
+    Halide::RDom rk, masked, blocks;  ///< keys of a block; keys of a sub-block that the update masks, and sub-blocks;
                                       ///< blocks of keys
 
 private:

@@ -14,39 +14,39 @@ struct depth_chunks {
     /// The value depth of an element of the chunks, one chunk after the other.
     Halide::Expr depth_of(const Halide::Expr& element) const;
 
-    int size;  ///< value depths that share a state; 0 where no values are weighed
+    int size;  ///< value depths that share a state; 0 if no values are weighed
     int count;
-    int together;  ///< of a chunk that are neighbours: all; on a GPU as many as a load fetches at once, so that
-                   ///< neighbouring threads, which have neighbouring chunks, read neighbouring words of a row
+    int together;  ///< depths of a chunk that are neighbours. All; on a GPU as many as a load fetches at once:
+                   ///< neighbouring threads have neighbouring chunks, and then read neighbouring words of a row
 };
 
 /// Weights times the values of a block of keys, in prefill: queries lie in lanes. On a CPU a block is added in one of
-/// two ways, all of it or, where a masked value is not finite, one pair at a time. Pairs are (query in block, key in
+/// two ways: all of it, or, if a masked value is not finite, one pair at a time. Pairs are (query in block, key in
 /// block, key block, query block, head, batch).
 class prefill_values {
 public:
-    /// Tiled, the sum of a row's weights becomes one of words.
+    /// With tiles of bf16, the sum of a row's weights becomes a sum of words.
     prefill_values(const kernel_frame& frame, score_tile& scores_at, const subblocks& parts, block_weights& weights);
 
     /// How weights and values are multiplied.
     const value_plan& planned() const { return *f_.keys().values; }
-    /// Two keys at a time.
+    /// Whether values are added two keys at a time.
     bool pairs_of_bf16() const { return is_of_bf16(planned().how); }
-    /// So, by tiles: both are words of two keys.
+    /// Whether tiles multiply such pairs: weights and values are then words of two keys.
     bool tiled() const { return made_by<bf16_tiles>(planned().how); }
 
-    // What there is to schedule.
-    Halide::Func values;  ///< (value depth, key in block, key block, head, batch); undefined of pairs of bf16
+    // Functions and loops to schedule.
+    Halide::Func values;  ///< (value depth, key in block, key block, head, batch); undefined for pairs of bf16
     /// (of two, query in block, half the key in block, key block, ...) and (of two, value depth, half the key in block,
-    /// key block, head, batch). Tiled, words of two keys: the same without the first axis, and values with the keys
-    /// first, turned from value_rows (value depth, half the key in block, key block, head, batch).
+    /// key block, head, batch). With tiles, words of two keys: the same without the first axis, and values with the
+    /// keys first, turned from value_rows (value depth, half the key in block, key block, head, batch).
     Halide::Func weight_pairs{"weight_pairs"}, value_pairs{"value_pairs"}, value_rows{"value_rows"};
     /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
-    /// block whose masked values matter; the sums of a chunk. With both loops in one Func LLVM keeps one of the tile's
-    /// sums in memory (AVX2), and the loop takes twice as long.
+    /// block whose masked values matter; the sums of a chunk. If one Func had both loops, LLVM would keep one of the
+    /// tile's sums in memory (AVX2), and the loop would take twice as long.
     Halide::Func accumulated{"accumulated"}, guarded{"guarded"}, weighted{"weighted"};
     Halide::RDom added, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
-    Halide::RDom words;             ///< of two, half the keys of a block: tiled, what sums of weights are made of
+    Halide::RDom words;             ///< of two, half the keys of a block: the terms of sums of weights, with tiles
     std::optional<masked_values> of_masked;
 
 private:

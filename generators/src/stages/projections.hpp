@@ -9,12 +9,12 @@
 
 namespace attune::generators::inline stages {
 
-/// A tensor that a kernel computes in full before anything reads it: tokens, or what queries, keys or values form by a
-/// matrix product.
+/// A tensor that a kernel computes in full before anything reads it: tokens, or the result of a matrix product of
+/// queries, keys or values.
 ///
-/// Sums over products of what depends on the position and what depends on the channel are matrix products, such as a
-/// linear projection: the one factor is copied a block of positions at a time, the other once a call in panels of
-/// channels, and both meet in registers. Other sums are taken once a position.
+/// A sum over products of a factor of the position and a factor of the channel is a matrix product, such as a linear
+/// projection. The first factor is copied a block of positions at a time, the second once a call in panels of channels,
+/// and both meet in registers. Other sums are taken once a position.
 class computed_tensor {
 public:
     computed_tensor(const kernel_frame& frame, int node);
@@ -22,7 +22,7 @@ public:
     /// (channel, position, batch) of tokens, (channel, position, head, batch) otherwise.
     Halide::Func result;
 
-    // What there is to schedule. Functions of a head have it as their last axis.
+    // Functions and loops to schedule. Functions of a head have it as their last axis.
     const bool tokens;
     const int rows, columns;  ///< positions and channels of a tile
     struct product {
@@ -30,12 +30,12 @@ public:
         Halide::Func right;  ///< (channel in panel, summed index, panel)
         Halide::Func sums;   ///< (channel in panel, position in tile, panel, tile, batch)
         Halide::RDom each;
-        Halide::Expr dense;  ///< whether what `left` reads is without gaps
+        Halide::Expr dense;  ///< whether the rows that `left` reads are without gaps
         bool left_of_head{}, right_of_head{};
         int node{};
-        bool is_kept{};  ///< of a task: it is read at other channels, too
+        bool is_kept{};  ///< `sums` are kept for a task, since other channels are read, too
     };
-    /// A sum over the channels of what a product made.
+    /// A sum over the channels of a product's result.
     struct sum_of_channels {
         Halide::Func sum;  ///< among `of_positions`
         Halide::RDom each;
@@ -43,8 +43,8 @@ public:
     std::vector<product> products;
     std::vector<Halide::Func> of_positions;  ///< (position, batch): other sums
     std::vector<sum_of_channels> of_products;
-    std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel that are made
-    Halide::Expr dense;                         ///< whether what the result reads is without gaps
+    std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel of the result
+    Halide::Expr dense;                         ///< whether the rows that the result reads are without gaps
     Halide::Expr block() const;                 ///< positions a task
     static inline const Halide::Var position{"position"}, summed{"summed"}, in_panel{"in_panel"}, panel{"panel"},
         in_tile{"in_tile"}, tile{"tile"};
@@ -66,7 +66,7 @@ private:
     Halide::Expr width_;
 };
 
-/// The nodes of a graph that are computed in full, arguments before users, into functions that all reading goes to.
+/// Computes `nodes` of a graph in full, arguments before users, and makes all reads go to the results.
 struct computed_tensors {
     computed_tensors() = default;
     computed_tensors(kernel_frame& frame, const std::vector<int>& nodes);

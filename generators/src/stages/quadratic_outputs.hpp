@@ -7,8 +7,8 @@
 namespace attune::generators::inline stages {
 
 /// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the
-/// heads. They are made by a second pass over the scores, which reads what the first one found of each row. Blocks in
-/// which nothing is visible are filled without being computed.
+/// heads. A second pass over the scores makes them, from the maximum and sum that the first pass found for each row.
+/// Blocks without a visible pair are filled without being computed.
 ///
 /// One object makes all outputs of one shape. Keys lie in lanes, as they do in the outputs.
 class quadratic_outputs {
@@ -19,12 +19,12 @@ public:
 
     Halide::Func outputs;  ///< (key, query, head, batch), means without the head, columns without the query
 
-    // What there is to schedule.
+    // Functions and loops to schedule.
     const shape of;
     score_tile scores_at;
-    Halide::Func visits_of_block;   ///< (key block, query block, head, batch): 0 if nothing is made of a block
+    Halide::Func visits_of_block;   ///< (key block, query block, head, batch): 0 for blocks that are only filled
     Halide::Func maximum, inverse;  ///< (query in block, query block, head, batch)
-    Halide::Func values;            ///< of pairs: what each adds
+    Halide::Func values;            ///< of pairs: the term of each
     Halide::Func tile;              ///< of pairs; means without the head, columns without the query
     Halide::RDom steps;             ///< of the tile's update
     Halide::VarOrRVar guarded{Halide::Var()};  ///< of the tile's update: the loop that visits_of_block guards
@@ -38,7 +38,7 @@ private:
 
     kernel_frame& f_;
     const epilogue& rows_;
-    const std::vector<int>& nodes_;  ///< that are written
+    const std::vector<int>& nodes_;  ///< outputs
 };
 
 }  // namespace attune::generators::inline stages

@@ -7,12 +7,12 @@
 
 namespace attune::generators::inline stages {
 
-/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels
-/// that are summed.
+/// The scores of a block of queries with a block of keys. One side of the pairs lies in vector lanes; in decode the
+/// summed channels do.
 ///
-/// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What
-/// depends on one side alone and costs something is hoisted: computed once for a block. Tensors computed from
-/// a formula, and the side in lanes, lie in panels.
+/// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. Costly
+/// numbers that depend on one side alone are hoisted: computed once for a block. Tensors that a formula makes, and the
+/// side in lanes, lie in panels.
 class score_tile {
 public:
     using lanes = score_plan::lanes;
@@ -21,43 +21,43 @@ public:
     score_tile(const kernel_frame& frame, std::string pass, const score_plan& planned);
 
     /// The statistic sees `(real + left_out) * scale`, unless `masked`. The scale is positive, and one number for the
-    /// task. What is left out is a constant that all scores have, which no weight depends on; 0 but in fragments.
+    /// task. `left_out` is a constant term of all scores, on which no weight depends; 0 except in fragments.
     Halide::Expr real, masked, scale;
     float left_out{};
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
-    /// Whether nothing is masked but what lies behind the keys in use.
+    /// Whether nothing is masked but keys behind those in use.
     bool masked_beyond_keys{};
 
-    /// Any scores of the graph, at the pair; masked beyond the keys in use, too.
+    /// Any scores of the graph, at the pair; they are masked beyond the keys in use as well.
     quantity operator()(int scores) const;
-    /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
+    /// Weights of the graph, at the pair, given the statistic's `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight) const;
 
-    /// The same of a query and a key of the block, whose product this is.
+    /// `of_pair` at a query and a key of the block whose product is `product`.
     Halide::Expr at_fragment(const Halide::Expr& of_pair, const Halide::Expr& query, const Halide::Expr& key,
                              const Halide::Expr& product) const;
 
-    /// All that is hoisted of queries, at one of the block, in a sum.
+    /// The sum of all hoisted numbers of queries, at one query of the block.
     Halide::Expr of_query(const Halide::Expr& row) const;
 
     /// A tensor of the graph, an input or computed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
-    /// Rows that are narrow: codes, at a channel (f32, and where they have 8 bits those, in a u8), and what all
-    /// channels of a row share. Undefined: of a tensor that has none.
+    /// Narrow rows: their codes at a channel (in f32, and codes of 8 bits also in u8), and the factor that all channels
+    /// of a row share. Undefined for a tensor without narrow rows.
     struct scaled_rows {
         Halide::Func codes, bytes;
         Halide::Expr factor;
-        int lowest{};     ///< code of 8 bits
+        int lowest{};     ///< the lowest code of 8 bits
         bool whole{};     ///< codes are integers, and so finite
-        bool in_order{};  ///< a channel's position decides nothing
-        int pieces = 1;   ///< of a row, equal ones, in each of which it decides nothing
+        bool in_order{};  ///< every channel has the same formula, whatever its position
+        int pieces = 1;   ///< equal pieces of a row, each with one formula for all its channels
     };
     scaled_rows narrow_rows_of(int tensor, const std::string& name);
 
-    /// The same as it lies in memory, where it is an input or a load: (channel, position in block) of the block and
-    /// head at hand, of a load at its position.
+    /// An element of a tensor as it lies in memory, if it is an input or a load: at a channel and a position in the
+    /// block at hand, for the head at hand; of a load at its own position.
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
 
     /// The arguments of a function of pairs.
@@ -67,23 +67,23 @@ public:
     }
     std::vector<Halide::Var> pair() const { return {lane_, other_, f_.kb, f_.qt, f_.h, f_.b}; }
 
-    // What there is to schedule.
+    // Functions and loops to schedule.
     struct contraction {
         int node{};
         bool fixed{};  ///< as many channels as q has
         multiplication how{f32_products{}};
         Halide::RDom each;
-        Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch); of tiles, and so the
-                                            ///< panel, words of two channels
-        int pieces = 1;                     ///< of a row, in each of which a channel's position decides nothing
-        Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
+        Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch); for tiles, words of
+                                            ///< two channels, as is the panel
+        int pieces = 1;                     ///< pieces of a row, each with one formula for all its channels
+        Halide::Expr of_key;                ///< multiplies the product; undefined if nothing does
         Halide::Func panel;            ///< (in-lane position, channel, block, head, batch); of pairs: first (of two)
         Halide::Func product;          ///< of pairs
-        Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie
-                                       ///< in lanes; in registers, and of all keys of a vector
+        Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...), if channels lie in
+                                       ///< lanes: sums in registers, and those of all keys of a vector
         Halide::RDom lane;
-        Halide::Func sums, offset;  ///< of integers: dots over all lanes (row of 4, key in block, 4 rows, ...); the
-                                    ///< product with a key of the lowest code (row in block, ...)
+        Halide::Func sums, offset;  ///< for integers: dots over all lanes (row of 4, key in block, 4 rows, ...); the
+                                    ///< product with a key of lowest codes alone (row in block, ...)
     };
     std::vector<contraction> contractions;  ///< that of q * t(k) first
     struct stored_rows {
@@ -97,10 +97,10 @@ public:
     std::vector<Halide::Func> hoisted_of_queries;     ///< (query in block, query block, head, batch)
     std::vector<Halide::Func> hoisted_of_keys;        ///< (key in block, key block, head, batch)
     std::vector<Halide::Func> hoisted_of_task;        ///< (head, batch)
-    std::map<std::string, Halide::Expr> dense_where;  ///< hoisted numbers of keys that are loaded by vectors, if so
-    std::vector<std::string> places_of_keys;          ///< hoisted integers of keys: they say where rows lie
+    std::map<std::string, Halide::Expr> dense_where;  ///< when hoisted numbers of keys are loaded by vectors
+    std::vector<std::string> places_of_keys;          ///< hoisted integers of keys: places of rows
     const lanes along;
-    const int channel_vector;  ///< channels side by side, where they lie in lanes
+    const int channel_vector;  ///< channels side by side, if they lie in lanes
 
 private:
     /// A formula over one side's positions and a channel, as rows.

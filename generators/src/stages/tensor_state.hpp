@@ -12,19 +12,19 @@ namespace attune::generators::inline stages {
 /// The pass over the keys by tensor cores (FlashAttention-2): scores and weights are fragments of products, and never
 /// leave registers.
 ///
-/// In decode queries are the stacked rows of a key head, `w` goes over all tiles of them, and the state is that of a
-/// split: it has an axis more, and what is left of its rows is merged by others.
+/// In decode queries are the stacked rows of a key head, `w` goes over all tiles of them, and the state belongs to a
+/// split: it has one more axis, and other threads merge the results of its rows.
 ///
-/// A fragment is a tile that the threads of a warp have together. Of one of 16 queries and 8 keys or value depths, a
+/// A fragment is a tile that the threads of a warp hold together. In a tile of 16 queries and 8 keys or value depths, a
 /// thread has four numbers: register r of thread 4 gi + ti is row gi + 8 (r / 2), column 2 ti + r % 2. All of these are
-/// axes, so that a pair has a place and formulas and masks remain expressions over it: a thread has two rows (rh) of
-/// each of a warp's tiles of queries (mt), and in each tile of keys or value depths (nt) two columns of both.
+/// axes, so that a pair has a place, and formulas and masks remain expressions over it. A thread has two rows (rh) of
+/// each of a warp's tiles of queries (mt), and two columns of both rows in each tile of keys or value depths (nt).
 ///
-/// Weights are relative to a reference, which is no less than `least_maximum`: lower scores count as masked. It is the
-/// running maximum, or somewhat below where rounded weights are added up.
+/// Weights are relative to a reference, which is no less than `least_maximum`: lower scores count as masked. The
+/// reference is the running maximum, or somewhat below it if rounded weights are added up.
 ///
-/// Weights are rounded to the values' elements. Where nothing else asks for their sum, they are added up as they were
-/// rounded, by a product with ones; a log-sum-exp is that of the weights before.
+/// Weights are rounded to the values' elements. If nothing else asks for their sum, the rounded weights are added up,
+/// by a product with ones. A log-sum-exp adds up the weights before rounding.
 class tensor_state : public row_state {
 public:
     explicit tensor_state(const kernel_frame& frame);
@@ -36,9 +36,9 @@ public:
 
     Halide::Expr is_marked(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
 
-    /// In decode, of a row (in block, split, query block, head, batch): its sums, and behind them two numbers of each
-    /// of the four threads that have it, the maximum and the thread's part of the sum. A part is not finite where sums
-    /// of the thread are not and `marks` asks for it.
+    /// In decode, the numbers of a row (in block, split, query block, head, batch): its sums, and behind them two
+    /// numbers of each of the four threads that have the row, the maximum and the thread's part of the sum. If `marks`
+    /// asks for it, a part is not finite if sums of the thread are not.
     Halide::Expr left_of_split(const std::vector<Halide::Expr>& row, const Halide::Expr& number, bool marks) const;
 
     Halide::Expr scale() const override { return scores_at.scale; }
@@ -46,45 +46,45 @@ public:
     int chunk() const override { return accumulators; }
     bool depths_in_lanes() const override { return false; }
 
-    /// A power of two, so that what a masked pair is multiplied by is exact.
+    /// A power of two, so that the factor of a masked pair is exact.
     static constexpr float least_maximum = -0x1p96f;
-    /// A reference stays where it is, and no sum is rescaled, until a weight relative to it would be larger.
+    /// The reference stays, and no sum is rescaled, until a weight relative to it would be larger than this.
     static constexpr float largest_weight = 0x1p8f;
     static constexpr int looked_at_once = 32;  ///< in decode: blocks of keys that are decided on together, one a thread
 
-    /// Shared by no threads, but too many for registers.
+    /// No two threads share query words, but several tiles are too many for registers.
     bool queries_in_memory() const { return tiles_ > 1; }
 
-    // What there is to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile of
-    // queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
+    // Functions and loops to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile
+    // of queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
     // the state without key blocks.
-    const int accumulators;    ///< of a row in a thread
-    const bool of_warpgroups;  ///< make products together, else each warp its own
-    bool masks_apart{};        ///< a block that is not known to be full is masked once its scores are made
+    const int accumulators;    ///< accumulators of a row in a thread
+    const bool of_warpgroups;  ///< warps of a group make products together, else each its own
+    bool masks_apart{};        ///< blocks that are not known to be full are masked after their scores are made
     bool sums_by_products{};   ///< else a thread adds up its own columns
     score_tile scores_at;
     subblocks parts;
     std::optional<split_ranges> split;        ///< in decode
     Halide::Func query_words{"query_words"};  ///< (register, step of 16 channels, gi, ti, tile, warp, query block, ...)
-    Halide::Func query_reads{"query_reads"};  ///< the same, read where they are multiplied
-    /// (word, key in block, key block, head, batch); for warpgroups, whose products read them as they lie, (word in a
+    Halide::Func query_reads{"query_reads"};  ///< the same, read at the products
+    /// (word, key in block, key block, head, batch). Products of warpgroups read rows as they lie, for them (word in a
     /// piece of 16 bytes, piece, key in block, part of 64 elements, key block, head, batch): ptx/warpgroup.hpp
     Halide::Func key_rows{"key_rows"}, value_rows{"value_rows"};
     /// (of four, two tiles of keys, step of 16 channels, gi, ti, key block, ...) and (of four, two tiles of depths,
     /// step of 16 keys, gi, ti, key block, ...)
     Halide::Func key_words{"key_words"}, value_words{"value_words"};
     Halide::Func products{"products"}, scores{"scores"}, weights{"weights"};
-    Halide::Func weighing{"weighing"};  ///< undefined where the weights themselves weigh
+    Halide::Func weighing{"weighing"};  ///< undefined if the weights themselves weigh
     Halide::Func packed{"packed"};      ///< (register, step of 16 keys, gi, ti, tile, warp, key block, ...)
     Halide::Func of_thread{"of_thread"}, of_pair{"of_pair"}, seen{"seen"}, shrunk{"shrunk"}, highest{"highest"},
         keep{"keep"}, offset{"offset"};
-    Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 where sums of the thread are rescaled
+    Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 if sums of the thread are rescaled
     Halide::Func sums{"sums"}, added{"added"};
-    Halide::Func before_added{"before_added"};  ///< by warpgroups, whose sums are all there at once; else undefined
+    Halide::Func before_added{"before_added"};  ///< for warpgroups, which make all sums at once; else undefined
     Halide::Func state{"state"};                ///< a tuple: accumulators, the sum, the maximum
     Halide::Func left{"left"};                  ///< the maximum, the sum
-    /// (gi, ti, warp, query block, head, batch), in prefill: not 0 if a sum of the warp's is not finite. Undefined
-    /// where that may be as it is.
+    /// (gi, ti, warp, query block, head, batch), in prefill: not 0 if a sum of the warp is not finite. Undefined if
+    /// such sums need no second launch.
     Halide::Func spoilt;
     Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
     static inline const Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"},

@@ -9,8 +9,8 @@ namespace attune::generators::inline stages {
 /// A tensor of pairs has its keys side by side. It is read that way and transposed a square at a time; otherwise each
 /// lane would come from a cache line of its own.
 struct transposed_pairs {
-    /// `load`: a node; `at`: the pair that `pair` names, innermost axis first: query in block, key in block, ...;
-    /// `prefix`: of the stages' names.
+    /// `load`: a node. `at`: the pair that `pair` names, innermost axis first: query in block, key in block, ...
+    /// `prefix` begins the stages' names.
     transposed_pairs(const kernel_frame& f, int load, place at, const std::vector<Halide::Var>& pair,
                      const std::string& prefix);
 
