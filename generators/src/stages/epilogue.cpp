@@ -58,7 +58,7 @@ int epilogue::marked() const {
     return first == made.end() ? 0 : static_cast<int>(first - made.begin());
 }
 
-/// The first channel of a marked row is NaN; of an output that has one number a row that one.
+/// The first channel of a marked row is NaN; if an output has one number a row, that number is.
 void epilogue::mark(std::vector<Expr>& values) const {
     Expr is = states_.front()->is_marked(in_loop_, f_.d);
     if (!is.defined()) return;
@@ -84,8 +84,8 @@ Func epilogue::saved_output() const {
     return saved_output;
 }
 
-/// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a
-/// visible key; and its logarithm.
+/// Two functions of the sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for
+/// a row without a visible key; and the logarithm of the sum.
 const Func& epilogue::denominator(int core, int sink) {
     const auto [at, is_new] = denominators.try_emplace({core, sink}, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
@@ -130,7 +130,7 @@ int epilogue::core_of(int n) const {
                             cores_.begin());
 }
 
-/// What rows are computed from, at (query in block, query block, head, batch).
+/// The numbers from which rows are computed, at (query in block, query block, head, batch).
 std::map<int, quantity> epilogue::primitives() {
     std::map<int, quantity> known;
     for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
@@ -160,7 +160,7 @@ std::map<int, quantity> epilogue::primitives() {
     return known;
 }
 
-/// A node that does not depend on the channel: computed once a query.
+/// Computes a node that does not depend on the channel once a query.
 void epilogue::hoist(int node) {
     if (hoisted_.contains(node)) return;
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
@@ -180,7 +180,7 @@ Expr epilogue::written_row(int node) {
 Expr epilogue::written_output(int node, const Type& type) {
     const graph_ir& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
-    // Intermediate rows, and whatever else is computed once a query.
+    // Intermediate rows, and other numbers that are computed once a query.
     const auto is_done = [&](int n) {
         return f_.node(n).kind == kind::row || f_.node(n).op == operation::weighted_sum;
     };

@@ -10,11 +10,11 @@
 namespace attune::generators::inline stages {
 namespace {
 
-/// What a term is added to a score as.
+/// The sign with which a term is added to a score.
 enum class sign : std::uint8_t { plus, any };
 
 /// -infinity as the lowest number: arithmetic is compiled as if there were no infinities. Such a score weighs nothing
-/// either way. By an instruction that LLVM does not look into.
+/// either way. LLVM cannot see into the instruction and remove it.
 Halide::Expr not_below_lowest(const Halide::Expr& x) {
     return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.fmax.ftz.f", {x, Halide::Expr(lowest)},
                                         Halide::Internal::Call::PureExtern);
@@ -28,9 +28,9 @@ bool is_of_pair(const kernel_frame& f, int load) {
     return on.query && on.key && !on.channel && element != element_type::f8_e4m3 && element != element_type::f8_e5m2;
 }
 
-/// `times`: what the term is multiplied by, as far as it is known; infinity where it is not.
+/// `times`: the factor of the term; infinity if it is unknown.
 void know_terms_under(int score, sign as, double times, const kernel_frame& f, place& at) {
-    constexpr double largest_cap = 100;  // by which 5e-7 of a tangent are still less than what bf16 makes of a score
+    constexpr double largest_cap = 100;  // up to it the error of 5e-7 stays below the rounding of a score to bf16
     const instruction& node = f.node(score);
     const auto below = [&](int side, sign term, double factor) {
         know_terms_under(node.arguments[side], term, times * factor, f, at);

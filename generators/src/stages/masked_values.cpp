@@ -31,7 +31,7 @@ masked_values::masked_values(const kernel_frame& frame, const subblocks& parts, 
 RDom masked_values::scan(const kernel_frame& f, int width, const subblocks& parts) {
     RDom scanned({{0, f.value_depth() / width}, {0, parts.keys()}, {0, parts.count()}}, "scanned");
     const Expr behind = f.kb * f.cut.key_block + (scanned.z + 1) * parts.keys();
-    // By the sign's bit: Halide would shorten the loop by a comparison.
+    // Tests the sign's bit: from a comparison Halide would shorten the loop.
     const Expr not_in_use = reinterpret<std::uint32_t>(f.inputs.keys_in_use(f.b) - behind) >> 31 != 0;
     scanned.where(f.keys().values->check == value_check::behind_last_key ? not_in_use : parts.may_mask(scanned.z));
     return scanned;

@@ -8,7 +8,7 @@ using namespace Halide;
 
 namespace {
 
-/// Whether a choice is left that a variable decides.
+/// Whether a choice remains that a variable decides.
 class finds_choice : public Internal::IRVisitor {
 public:
     explicit finds_choice(const std::string& variable) : variable_(variable) {}
@@ -29,8 +29,8 @@ private:
     const std::string& variable_;
 };
 
-/// The fewest pieces of a row of whole vectors in each of which a channel's position decides nothing. Where there is no
-/// such number, or it decides by other means than choices, each vector by itself.
+/// The fewest pieces of whole vectors into which a row is cut so that each has one formula for all its channels. If
+/// there is no such number, or a position decides by other means than choices, each vector is a piece.
 int pieces_of_row(const Expr& codes, const Var& channel, int depth, int vector) {
     const auto chooses_in_one_of = [&](int pieces) {
         const int length = depth / pieces;
@@ -51,9 +51,9 @@ int pieces_of_row(const Expr& codes, const Var& channel, int depth, int vector) 
 
 }  // namespace
 
-/// Where rows have places of their own, an index along each axis would be found and multiplied again at each read.
-/// `likely`: of a vector of keys that all exist, what is the same for all, such as a page, is read once. By its bits:
-/// Halide would clamp what it knows bounds of at each read once more.
+/// Keeps the place where each row begins: else each read would find and multiply an index along each axis anew.
+/// `likely`: for a vector of keys that all exist, a number that all share, such as a page, is read once. The place is
+/// kept as bits, since Halide would clamp a number whose bounds it knows again at each read.
 void score_tile::hoist_rows(const std::vector<int>& loads, const std::string& name, place& at) {
     for (const int load : loads) {
         // (key in block, key block, head, batch)
@@ -94,9 +94,9 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     return rows;
 }
 
-/// Four rows lie side by side, each with the 16 channels that are read of a key; so few sums over lanes are left. Of
-/// bytes one factor has no sign: keys are made so by counting from their lowest code, which the sum of a row's codes
-/// makes up for.
+/// Four rows lie side by side, each with the 16 channels that are read of a key; few sums over lanes remain. In
+/// products of bytes one factor has no sign: keys count from their lowest code, and the sum of a row's codes makes up
+/// for it.
 void score_tile::sum_integers(contraction& c) {
     // Algorithm
     const Var x("x"), piece("piece"), j("j"), r("r"), rows("rows"), &qt = f_.qt, &kb = f_.kb, &h = f_.h, &b = f_.b;

@@ -17,14 +17,14 @@ int formula_of(const graph_ir& graph, int tensor) {
     return chooses(node.op) ? formula_of(graph, node.arguments[0]) : node.arguments[0];
 }
 
-/// The index by condition rows are counted: the one before the last, if there are two. -1 of a choice.
+/// The index that counts the rows: the one before the last, if there are two. -1 for a choice.
 int row_index(const graph_ir& graph, int tensor) {
     const instruction& made = graph.nodes[tensor];
     if (chooses(made.op)) return -1;
     return static_cast<int>(graph.nodes[made.arguments[made.argument_count > 3 ? made.argument_count - 4 : 1]].integer);
 }
 
-/// The bound index at which a load reads that of rows; -2 if anything else stands there.
+/// The bound index that a load has in place of the rows' index; -2 if anything else stands there.
 int row_read_by(const graph_ir& graph, int load, int tensor) {
     const instruction &read = graph.nodes[load], &made = graph.nodes[tensor];
     const int argument = made.argument_count > 3 ? read.argument_count - 2 : read.argument_count - 1;
@@ -90,7 +90,8 @@ void precomputed_tensor::define_reals(int node) {
     precomputed(at) = Internal::graph_substitute(axes[0].name(), along.x, value);
 }
 
-/// Whether all that a formula reads is made by the kernel and is no output: then there are elements after the last.
+/// Whether the kernel makes all tensors that a formula reads, none of them an output: then there are elements after the
+/// last.
 bool precomputed_tensor::is_of_made(int formula) const {
     const graph_ir& graph = f_.graph();
     const std::vector<bool> read =
@@ -100,8 +101,8 @@ bool precomputed_tensor::is_of_made(int formula) const {
     return true;
 }
 
-/// What a sum reads along its index, if that is the last index of all that depends on it, and no other sum is part of
-/// it; else nothing.
+/// The loads that depend on a sum's index, if it is the last index of each of them and the sum contains no other sum;
+/// else nothing.
 std::vector<int> precomputed_tensor::read_along(int sum) const {
     const instruction& it = f_.node(sum);
     if ((it.op != operation::sum && it.op != operation::largest) || it.kind != kind::real) return {};
@@ -124,15 +125,15 @@ std::vector<int> precomputed_tensor::read_along(int sum) const {
     return loads;
 }
 
-/// Whether a sum is under no other one.
+/// Whether a sum is inside no other sum.
 bool precomputed_tensor::is_within(int sum, const place& here) const {
     for (std::size_t bound = 0; bound < f_.graph().indices.size(); ++bound)
         if ((f_.depends[sum].bound >> bound & 1) && !here.indices.contains(static_cast<int>(bound))) return false;
     return true;
 }
 
-/// Whether there are elements after the last one of all that is read: what the kernel makes has them, if it is no
-/// output.
+/// Whether every tensor that is read has elements after its last one: tensors that the kernel makes do, unless they are
+/// outputs.
 bool precomputed_tensor::is_followed(const std::vector<int>& loads) const {
     return std::ranges::all_of(loads, [&](int load) {
         const int tensor = f_.node(load).arguments[0];
@@ -141,7 +142,7 @@ bool precomputed_tensor::is_followed(const std::vector<int>& loads) const {
     });
 }
 
-/// A sum, or the largest, in lanes.
+/// A sum or a maximum, in lanes.
 quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>& loads, const place& here) {
     const instruction& it = f_.node(node);
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
@@ -169,7 +170,7 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     made.partial(of_lane) = both(made.partial(of_lane), select(counts, amount, nothing));
     std::vector<Expr> at(of_lane.begin(), of_lane.end()), all;
     for (int lane = 0; lane < width; ++lane) at[0] = lane, all.emplace_back(made.partial(at));
-    for (std::size_t half = all.size() / 2; half > 0; half /= 2)  // one half to the other: nothing waits for all before
+    for (std::size_t half = all.size() / 2; half > 0; half /= 2)  // halves: no addition waits for all before it
         for (std::size_t i = 0; i < half; ++i) all[i] = both(all[i], all[i + half]);
     made.sum(axes) = all[0];
     dots.push_back(made);
@@ -178,7 +179,7 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     return {select(result == nothing, 0.0f, from_order(result)), result == nothing};
 }
 
-/// In lanes of elements, condition are 0 beyond the row.
+/// Counts in lanes of elements, whose conditions are 0 beyond the row.
 Func precomputed_tensor::tallied(const std::string& name, int conditions, const Expr& length,
                                  const std::function<Expr(const Expr&)>& holds) {
     // Algorithm
@@ -201,7 +202,7 @@ Func precomputed_tensor::tallied(const std::string& name, int conditions, const 
     return made.sum;
 }
 
-/// The smallest element that is chosen is found a digit at a time, the highest first: the largest threshold that
+/// Finds the smallest chosen element a digit at a time, the highest digit first: it is the largest threshold that
 /// enough elements reach.
 void precomputed_tensor::define_choice(int node) {
     const instruction& it = f_.node(node);
@@ -289,8 +290,8 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
             find_chooser(frame, i);
 }
 
-/// If tensor i is needed for one top_k or top_p alone, it is computed inside that row loop. Not in decode: its rows are
-/// too few to be parallel tasks.
+/// If tensor i is needed for one top_k or top_p alone, it is computed inside that row loop. In decode it is computed
+/// apart: there are too few rows for parallel tasks.
 void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i) {
     const graph_ir& graph = frame.graph();
     const int tensor = nodes[i], count = static_cast<int>(graph.nodes.size());

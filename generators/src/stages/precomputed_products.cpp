@@ -3,9 +3,9 @@
 namespace attune::generators::inline stages {
 using namespace Halide;
 
-/// Where each element that a sum reads lies at the last index or at the one before it, and some lie at either, as in
-/// q(b, h, i, c) * means(b, h, n, c): what lies at the last is turned, its elements beside each other, so that a tile
-/// of sums takes a vector of it and one number of each row. Undefined elsewhere.
+/// A sum all of whose elements lie at the last index or at the one before it, some at each, as in q(b, h, i, c) *
+/// means(b, h, n, c). The factor at the last index is turned, so that its elements lie beside each other: a tile of
+/// sums takes a vector of it and one number of each row. Undefined for other sums.
 quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& loads, const place& here,
                                              const instruction& made) {
     const instruction& it = f_.node(sum);

@@ -51,7 +51,8 @@ void prefill_state::define_weights() {
     const auto rounded = [this](const Expr& weight) {
         if (!f_.keys().values || !is_of_bf16(f_.keys().values->how)) return weight;
         Expr bits = reinterpret<std::uint32_t>(weight);
-        // Below the last NaN, which would otherwise be rounded up to a number; so are those with a sign. No weight has.
+        // Held below the last NaN, which would otherwise be rounded up to a number. NaNs with a sign are held too; no
+        // weight has a sign.
         if (!f_.request.finite) bits = min(bits, Expr(0x7fff7fffu));
         return reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
     };
@@ -77,12 +78,14 @@ void prefill_state::define_state() {
         f_.core, weights, scores_at.scale, before, [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int j) { return values->weighted(f_.qi, dc * chunk() + j, block, f_.qt, f_.h, f_.b); });
     // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
-    // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.
+    // back to it. Numbers that were computed before the loop are therefore used once more at the loop's end, to no
+    // effect.
     if (f_.request.on_gpu())
         next[0] += select(number_at(before, 0) > std::numeric_limits<float>::max(), scores_at.of_query(0), 0.0f);
     state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(next);
     if (!f_.request.on_gpu() || layout.beside_accumulators() == 0) return;
-    // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
+    // The state lies in each thread's registers. Numbers that other threads need are copied to memory that all can
+    // read.
     std::vector<Expr> shared;
     for (int i = chunk(); i < layout.size(); ++i) shared.push_back(number_at(before, i));
     final_state(dc, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);

@@ -41,8 +41,8 @@ prefill_values::prefill_values(const kernel_frame& frame, score_tile& scores_at,
 void prefill_values::define_values(score_tile& scores_at, const subblocks& parts, const Func& weighing) {
     // Algorithm
     values = scores_at.rows_of(f_.core.value, false, "values");
-    if (f_.request.on_gpu()) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that
-                                // one's values are
+    if (f_.request.on_gpu()) {  // all keys of a block are added up: beyond the last key stands 0, whatever the last
+                                // key's values are
         const Func read = values;
         values = Func("values_in_use");
         values(f_.d, f_.ki, f_.kb, f_.h, f_.b) =
@@ -61,7 +61,7 @@ void prefill_values::define_values(score_tile& scores_at, const subblocks& parts
         of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
         added.where(!of_masked->matter());
     }
-    // On a GPU each pair is looked at, and no block before.
+    // On a GPU each pair is checked, and no block as a whole.
     add_values(accumulated, added, planned().check == value_check::each_pair);
     if (!of_masked) return;
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
@@ -85,7 +85,7 @@ void prefill_values::define_words(block_weights& weights) {
         cast<float>(half_of(weight_pairs(f_.qi, words.y, f_.kb, f_.qt, f_.h, f_.b), words.x));
 }
 
-/// Weights and values with those of two neighbouring keys beside each other.
+/// Lays the weights and values of two neighbouring keys beside each other.
 void prefill_values::define_pairs(const score_tile& scores_at, const subblocks& parts, const Func& weights) {
     // Algorithm
     const Var j("j"), k2("k2");

@@ -41,7 +41,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
     result(over) = f_.evaluate(formula, here).value;
 }
 
-/// A sum for each position, once. One over the channels of a product, as a norm has, reads what the product made.
+/// A sum that is taken once for each position. A sum over the channels of a product, as a norm has, reads the product's
+/// result.
 quantity computed_tensor::as_number(int s, const place& here) {
     const instruction& it = f_.node(s);
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
@@ -69,7 +70,7 @@ quantity computed_tensor::as_number(int s, const place& here) {
     return {sum(std::vector<Expr>(over.begin(), over.end())), {}};
 }
 
-/// The nodes under a sum over all channels that are a product at the channel that it counts.
+/// The nodes under a sum over all channels that equal a product at the sum's channel.
 std::vector<int> computed_tensor::reads_of(const product& of, int s) const {
     const instruction& it = f_.node(s);
     const auto of_channel = [&](int n) { return f_.depends[n].channel; };
@@ -100,7 +101,7 @@ place computed_tensor::at(const Expr& row, const Expr& channel) const {
     return {f_.b, f_.h, read, read, f_.inputs.keys_in_use(f_.b), {}, channel};
 }
 
-/// The sum in tiles of positions and channels.
+/// Makes the sum in tiles of positions and channels.
 quantity computed_tensor::as_product(const matrix_product& of) {
     const instruction& it = f_.node(of.sum);
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
@@ -134,13 +135,14 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     return {element_of(made, f_.d), {}};
 }
 
-/// Positions a task: fewer where there are few, so that threads end together; more read the other factor less often.
+/// Positions a task. More positions read the other factor less often; if there are few in all, tasks are smaller, so
+/// that threads end together.
 Expr computed_tensor::block() const {
     const Expr positions = f_.inputs.batches * (of_keys_ ? f_.inputs.key_length : f_.inputs.query_length);
     return rows * clamp(positions / (128 * rows), product_tile::fewest, product_tile::most);
 }
 
-/// Whether a node reads an input's element at the position and channel that are made, as a residual connection does.
+/// Whether a node reads an input's element at the position and channel of the result, as a residual connection does.
 bool computed_tensor::reads_along(int n) const {
     const instruction& it = f_.node(n);
     if (it.op != operation::load || f_.node(it.arguments[0]).op != operation::input) return false;
@@ -159,7 +161,8 @@ bool computed_tensor::is_made_before(int n) const {
     return f_.node(n).op == operation::tokens || f_.node(n).kind == kind::output;
 }
 
-/// Whether the innermost axes of what a formula reads, of tensors of so many axes at least, are without gaps.
+/// Whether the innermost axes of tensors that a formula reads are without gaps; tensors of fewer than `axes` axes do
+/// not count.
 Expr computed_tensor::reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const {
     const std::vector<bool> read = under(f_.graph(), {formula}, ends);
     Expr dense = Internal::const_true();

@@ -35,7 +35,7 @@ quadratic_outputs::quadratic_outputs(kernel_frame& frame, const epilogue& rows, 
     define_outputs();
 }
 
-/// Blocks in which some pair of some output is not filled.
+/// Marks blocks in which some output needs a pair that is computed, not filled.
 void quadratic_outputs::define_visits() {
     // Algorithm
     Expr may;
@@ -46,7 +46,7 @@ void quadratic_outputs::define_visits() {
     visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
 }
 
-/// What a pair adds to each of the outputs.
+/// The term that a pair adds to each of the outputs.
 std::vector<Expr> quadratic_outputs::made_of_pair() {
     // Algorithm
     const Expr query = f_.read_query(f_.qi);
@@ -76,14 +76,14 @@ std::vector<Expr> quadratic_outputs::made_of_pair() {
     return made;
 }
 
-/// A block of pairs, keys innermost; of the columns, a row of it.
+/// A block of pairs, keys innermost; for columns, one row of it.
 void quadratic_outputs::define_tile(const std::vector<Expr>& of_pair) {
     // Algorithm
     const std::vector<Var> pair = scores_at.pair();
     values(pair) = Tuple(of_pair);
     std::vector<Var> over = pair;
     std::vector<Expr> at(pair.begin(), pair.end());
-    const bool skips = !f_.request.on_gpu();  // a block of one pair is not worth the question
+    const bool skips = !f_.request.on_gpu();  // asking about a block of one pair does not pay
     if (of == shape::pairs) {
         // One step, number 0, unless the block is skipped. The bound is a number of the call, so that Halide keeps a
         // loop, which is then guarded.

@@ -18,7 +18,7 @@ namespace {
 /// Stands for a product that is defined once the scale is known.
 std::string product_name(int contraction) { return "product_of_" + std::to_string(contraction); }
 
-/// Whether scores are capped: no product makes one of them lower than every real score may be.
+/// Whether scores are capped: then no product makes a score lower than real scores may be.
 bool is_small(const graph_ir& graph, int scores) {
     const instruction& node = graph.nodes[scores];
     const auto is_number = [&](int n) {
@@ -30,7 +30,7 @@ bool is_small(const graph_ir& graph, int scores) {
                                               (is_number(node.arguments[1]) && is_small(graph, node.arguments[0])));
 }
 
-/// Whether numbers of a key, of which each may be as low as an f32 can be, are added up or multiplied.
+/// Whether numbers of a key are added up or multiplied; each of them may be as low as an f32 can be.
 bool may_leave_f32(const kernel_frame& f, int scores) {
     const auto is_number_of_key = [&](int n) {
         const instruction& node = f.node(n);
@@ -49,7 +49,7 @@ bool may_leave_f32(const kernel_frame& f, int scores) {
     return count > 1;
 }
 
-/// A score of numbers that leave f32 is -infinity there, and not masked: lower than all others, and a number.
+/// A score whose formula leaves f32 is -infinity, yet not masked: it becomes a number that is lower than all others.
 Expr above_masked(const Expr& score) {
     const float lowest_of_f32 = std::nextafter(lowest_score, 0.0f);
     const Expr bits = reinterpret<std::uint32_t>(score), infinity = Expr(std::uint32_t{0xff800000});
@@ -72,7 +72,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     keys = Func(pass_ + "keys"), last_key = Func(pass_ + "last_key");
     keys(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
-    // A task with queries in lanes also computes beyond the last query. That is not written.
+    // A task with queries in lanes also computes queries beyond the last, which are not written.
     at_ = {f_.b, f_.row_head(f_.qi), queries_first(along) && !f_.decodes() ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
            f_.key_at(f_.ki), keys(f_.b)};
     const auto add = [&](int node, bool fixed) {
@@ -99,8 +99,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, const score_
     masked = with_products(masked);
 }
 
-/// Whether neighbouring keys lie side by side in the tables that a number of keys is made of, in decode in the one that
-/// it is an element of; undefined where there is none, or they always do.
+/// Whether neighbouring keys lie side by side in the tables from which a number of keys is made, or, if queries are not
+/// in lanes, in the table of which it is an element. Undefined if there is no such table, or if they always do.
 Expr score_tile::dense_along_keys(int n) const {
     const bool is_element = along != lanes::queries;
     const std::vector<bool> made =
@@ -109,7 +109,7 @@ Expr score_tile::dense_along_keys(int n) const {
     for (int m = 0; m <= n; ++m) {
         const instruction& node = f_.node(m);
         if (!made[m]) continue;
-        // What saturates is made one by one: of its limits Halide folds sums that no integer holds.
+        // Saturating conversions are made one by one: Halide folds sums of their limits that no integer holds.
         if (node.op == operation::to_integer && f_.node(node.arguments[0]).kind == kind::real) return {};
         if (node.op != operation::load || f_.node(node.arguments[0]).op != operation::input ||
             f_.node(node.arguments[node.argument_count - 1]).op != operation::kv_idx)
@@ -120,13 +120,13 @@ Expr score_tile::dense_along_keys(int n) const {
     return all;
 }
 
-/// What depends on the query alone, the key alone or neither is computed once a task or once a block.
+/// Computes numbers that depend on the query alone, the key alone or neither once a task or once a block.
 void score_tile::hoist(const std::vector<kept_node>& numbers, place& at) {
     for (const auto& [n, of] : numbers) {
         const bool of_query = of == owner::query, of_key = of == owner::key;
         const Expr dense = of_key ? dense_along_keys(n) : Expr();
         const bool by_vectors = dense.defined() && along == lanes::queries && !f_.request.on_gpu();
-        const Expr key = f_.key_at(f_.ki);  // likely: where all keys of a vector exist, they are read as one
+        const Expr key = f_.key_at(f_.ki);  // likely: if all keys of a vector exist, they are read as one
         const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi),
                                            min(by_vectors ? likely(key) : key, last_key(f_.b)), keys(f_.b)});
         if (is_const(x.value)) continue;
@@ -162,9 +162,8 @@ bool score_tile::is_free_of_products(const Expr& e) const {
     return true;
 }
 
-/// A factor that is one number for the task is applied after the maximum is subtracted. That saves a multiplication a
-/// score, and large scores lose nothing to its rounding. `real` is the rest of the score, `scale` the factor, which is
-/// positive.
+/// A factor that is one number for the task is applied after the maximum is subtracted. This saves a multiplication a
+/// score, and spares large scores its rounding. `real` is the rest of the score, `scale` the positive factor.
 void score_tile::factor_out_scale() {
     const quantity score = f_.evaluate(f_.core.scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
@@ -183,7 +182,7 @@ void score_tile::factor_out_scale() {
     const float smallest = 1e-25f;
     const auto* alone = left.as<Internal::Variable>();
     if (!alone || alone->name != product) {
-        // Of what else a score is, a cap for one, a positive constant does.
+        // The factor of any other score, such as a capped one, is taken out if it is a positive constant.
         const auto constant = as_const_float(factor);
         const bool waits = constant && *constant > smallest;
         scale = waits ? factor : 1.0f;
@@ -196,7 +195,7 @@ void score_tile::factor_out_scale() {
     if (along == lanes::fragments)
         if (const auto* less = left.as<Internal::Sub>())
             if (const auto term = as_const_float(less->b)) left_out = static_cast<float>(-*term), left = less->a;
-    // A maximum in a fragment is no less than its first one (tensor_state.hpp): there every score may be as it is.
+    // A maximum in a fragment is at least `least_maximum` (tensor_state.hpp): scores there need no lower bound.
     if (along == lanes::fragments || is_small(f_.graph(), f_.core.scores))
         real = left;
     else
@@ -245,7 +244,7 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         const input_declaration& input = f_.graph().inputs[node.input];
         Func rows(pass_ + name);
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
-        // What is read by broadcast is converted once a block, by vectors.
+        // Elements that are read by broadcast are converted once a block, by vectors.
         const bool in_lanes = of_query == (along == lanes::queries);
         if (!in_lanes && f_.inputs.is_converted(node.input))
             stored.push_back(
@@ -340,7 +339,7 @@ void score_tile::sum_in_lanes(contraction& c) {
 }
 
 Expr score_tile::with_products(const Expr& e) const {
-    Expr with = e;  // what is used in many places, as a function uses its argument, remains one expression
+    Expr with = e;  // an expression that is used in many places, such as a function's argument, stays shared
     if (along == lanes::fragments) return with;
     for (const contraction& c : contractions)
         with = Internal::graph_substitute(

@@ -45,7 +45,7 @@ block_weights weights_of_block(const kernel_frame& frame, const score_tile& scor
     }
     const auto made = [&](int node) {
         if (const operation op = frame.node(node).op; op == operation::in_u8 || op == operation::in_i16)
-            node = frame.node(node).arguments[0];  // where it is rounded, where weights meet values
+            node = frame.node(node).arguments[0];  // weights are rounded where they meet values
         if (node == core.statistic_node) return of.weights;
         const auto [at, is_new] = of.modified.try_emplace(node, "weights_" + std::to_string(node));
         if (is_new) at->second(pair) = scores_at.weights(node, of.weights(pair));

@@ -30,7 +30,7 @@ public:
     using row = std::array<Expr, 3>;  ///< query, key head, batch
     shared_by_channels(const kernel_frame& frame, int lanes) : f_(frame), lanes_(lanes) {}
 
-    /// The place of a row, at which what the roots are made of is known.
+    /// The place of a row, at which the shared numbers under the roots are known.
     place at(const std::vector<int>& roots, const row& of) {
         place here{of[2], clamp(of[1] * f_.group(), 0, f_.inputs.heads - 1), of[0], 0, f_.inputs.key_length};
         for (const int n : hoistable(f_.graph(), f_.depends, roots, {})) here.known.emplace(n, number(n, of));
@@ -40,7 +40,8 @@ public:
     std::vector<stored_tensor::made_store::lanes> by_lanes;
 
 private:
-    /// The largest of a row of whole vectors, in lanes: it depends on no order. Undefined for all else.
+    /// The largest element of a row of whole vectors, in lanes: a maximum depends on no order. Undefined for other
+    /// nodes.
     quantity largest_by_lanes(int n, const place& here) {
         const instruction& it = f_.node(n);
         if (it.op != operation::largest || it.kind != kind::real) return {};
@@ -125,7 +126,7 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store, i
     if (made.channels >= 0) at.d = result.args()[static_cast<std::size_t>(made.channels)];
     pointwise of(f.request, f.inputs, at);
     std::vector<Expr> to = of.place_of(store.element);
-    if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // each is there
+    if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // every channel is within the row
     const element_type element = f.graph().inputs[static_cast<std::size_t>(input)].element;
     if (written.has_condition()) rows.where(of(written.condition).value);
     result(to) = element_of(element, f.inputs.tensor(input).type(), of(written.value));

@@ -49,8 +49,8 @@ subblocks::subblocks(const kernel_frame& frame)
         any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
-/// What the query heads of a key head's group see: of the lower two bits, the first is set where one sees something,
-/// the second where one does not see all.
+/// The keys that the query heads of a key head's group see: the lowest bit is set if a head sees some key, the next if
+/// a head does not see all.
 void subblocks::define_of_group(const verdict& visible, const Var& part) {
     // Algorithm
     const std::vector<Var> at{part, f_.qt, f_.h, f_.b};

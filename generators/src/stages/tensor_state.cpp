@@ -12,20 +12,20 @@ using namespace Halide;
 
 namespace {
 
-/// An instruction that LLVM knows, or that stands in the text for a call (ptx/instructions.cpp): what it makes follows
+/// An instruction that LLVM knows, or a call that is replaced in the text (ptx/instructions.cpp). Its result follows
 /// from its operands alone.
 Expr made_by(const Type& type, const std::string& name, const std::vector<Expr>& operands) {
     return Internal::Call::make(type, name, operands, Internal::Call::PureExtern);
 }
 
-/// The same of a whole warp: it stays where it is put, so that no part of the warp is left out.
+/// The same for an instruction of a whole warp. It stays where it is put, so that no part of the warp is left out.
 Expr made_by_warp(const Type& type, const std::string& name, const std::vector<Expr>& operands) {
     return Internal::Call::make(type, name, operands, Internal::Call::Extern);
 }
 
 Expr larger(const Expr& a, const Expr& b) { return made_by(Float(32), "llvm.nvvm.fmax.ftz.f", {a, b}); }
 Expr exp2_of(const Expr& x) { return made_by(Float(32), "llvm.nvvm.ex2.approx.ftz.f", {x}); }
-/// a * b + c: written out, LLVM would take it apart to save a product elsewhere.
+/// a * b + c. If it were written out, LLVM would take it apart to save a product elsewhere.
 Expr fused(const Expr& a, const Expr& b, const Expr& c) { return made_by(Float(32), "llvm.fma.f32", {a, b, c}); }
 Expr of_neighbour(const Expr& x, int lanes) {
     return made_by_warp(Float(32), "llvm.nvvm.shfl.sync.bfly.f32", {Expr(-1), x, Expr(lanes), Expr(31)});
@@ -72,14 +72,14 @@ Expr tensor_state::first_word_of(int tensor, bool of_query, const Expr& position
     return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
 }
 
-/// A number of the running state before block kb, which the stages that make the next one cannot name.
+/// A number of the running state before block kb. The stages that make the next state cannot name it.
 Expr tensor_state::before(const Expr& element, const Expr& half) const {
     return made_by_warp(Float(32), fragment_registers::state_before, {element, half, mt, f_.kb});
 }
 Expr tensor_state::before(int element, const Expr& half) const { return before(Expr(element), half); }
 
-/// sum += a * b in four registers at once. Halide evaluates all that is gathered before it scatters; a Tuple's elements
-/// would read the new value of those before them inside a call's arguments (Halide 21).
+/// sum += a * b in four registers at once. Halide evaluates a gather in full before it scatters. Elements of a Tuple
+/// would read the new values of earlier elements inside a call's arguments (Halide 21).
 void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::vector<Expr>& a,
                             const std::vector<Expr>& b) const {
     std::vector<Expr> operands = a, results;
@@ -95,7 +95,8 @@ void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::v
     sum(element(scatter(0, 1, 2, 3))) = gather(results[0], results[1], results[2], results[3]);
 }
 
-/// All sums of a thread at once, of which an expression has the one of register r of tile nt. A are all steps' words.
+/// Adds to all sums of a thread at once; the expression is the sum in register r of tile nt. `a`: the words of all
+/// steps.
 Expr tensor_state::of_warpgroup(const std::string& instruction, int columns, int steps, std::vector<Expr> a,
                                 const Func& rows, const std::vector<Expr>& sums) const {
     std::vector<Expr> operands{nt * 4 + r};
@@ -122,11 +123,11 @@ void tensor_state::define_rows() {
     value_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, word);
 }
 
-/// Of rows in shared memory a warp loads four matrices of 8 x 8 at a time.
+/// A warp loads four matrices of 8 x 8 at a time from rows in shared memory.
 void tensor_state::define_matrices() {
     // Algorithm
     if (of_warpgroups) return;  // their products read rows
-    // A thread says where one row of 16 bytes lies: eight threads a matrix, two matrices for each of two tiles.
+    // Each thread gives the place of one row of 16 bytes: eight threads a matrix, two matrices for each of two tiles.
     const Expr matrix = gi / 2, row_of_matrix = gi % 2 * 4 + ti;
     const auto four = [&](const std::string& instruction, const Expr& first_word) {
         std::vector<Expr> all;
@@ -170,7 +171,7 @@ void tensor_state::define_scores() {
         scores(pair) = choose_whole(hidden, lowest, real);
         return;
     }
-    // Once more over the registers, in blocks that are not known to be full: one branch a block.
+    // A second pass over the registers, in blocks that are not known to be full: one branch a block.
     scores(pair) = real;
     masked = RDom(0, 1, "masked");
     const Expr behind = (f_.kb + masked + 1) * f_.cut.key_block, keys = f_.inputs.keys_in_use(f_.b);
@@ -189,8 +190,8 @@ void tensor_state::define_weights() {
     of_pair(of_row) = larger(of_thread(of_row), of_neighbour(of_thread(of_row), 1));
     seen(of_row) = larger(larger(of_pair(of_row), of_neighbour(of_pair(of_row), 2)), before(maximum_at(), rh));
     shrunk(of_row) = exp2_of((before(maximum_at(), rh) - seen(of_row)) * binary);
-    // Where the maximum itself is asked for, and where the sum is not of rounded weights: the largest is 1 then,
-    // exactly.
+    // The reference is the maximum itself if the maximum is asked for, or if the sum is not of rounded weights: the
+    // largest weight then is exactly 1.
     const bool is_exact = f_.core.maximum || !sums_by_products;
     const Expr grew = is_exact ? seen(of_row) > before(maximum_at(), rh) : shrunk(of_row) < 1 / largest_weight;
     highest(of_row) = select(grew, seen(of_row), before(maximum_at(), rh));
@@ -203,7 +204,7 @@ void tensor_state::define_weights() {
                                                key_of(nt, r % 2), products(pair));
         factors = weighing;
     }
-    // What a product of 16 x 8 makes of two tiles of keys is what the next one takes.
+    // The results of products of 16 x 8 for two tiles of keys have the layout of the next product's operand.
     packed(r, ks, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) =
         made_by(UInt(32), by_element("pack"),
                 {factors(fragment(r % 2 * 2, ks * 2 + r / 2)), factors(fragment(r % 2 * 2 + 1, ks * 2 + r / 2))});
@@ -249,7 +250,7 @@ void tensor_state::define_sums() {
         sums(of_row) += weights(fragment(rh * 2 + rk.x, rk.y));
         return;
     }
-    // A product with ones, all of whose columns are the sum.
+    // A product with ones; all its columns are the sum.
     const Expr ones = f_.request.types.query == element_type::f16 ? Expr(0x3c003c00u) : Expr(0x3f803f80u);
     summed_keys = RDom(0, steps, "summed_keys");
     sums(r, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = before(sum_at(), r / 2) * keep(row(r / 2));
@@ -287,8 +288,8 @@ void tensor_state::define_state() {
         return f(at);
     };
     for (int n = 0; n < accumulators; ++n) next.push_back(here(added, {2 * rh + n % 2, n / 2}));
-    // What was computed before the loop is used once more at its end, to no effect: Halide reuses shared memory after
-    // the last use in the program's text.
+    // Numbers that were computed before the loop are used once more at its end, to no effect: Halide reuses shared
+    // memory after the last use in the program's text.
     const Expr sum = here(sums, {sums_by_products ? 2 * rh : Expr(rh)});
     Expr before_loop = scores_at.of_query(query_of(rh));
     if (queries_in_memory())
@@ -319,8 +320,8 @@ Expr tensor_state::left_of_split(const std::vector<Expr>& row, const Expr& numbe
     return mux(number / 8 * 2 + number % 2, all);
 }
 
-/// A warp's rows are marked together, so that who looks for marks reads one row of them. Of sums that are not finite
-/// the sum is not, either; of large ones it may not be, which costs time alone.
+/// A warp's rows are marked together, so that a reader of marks looks at one of them. The sum of all sums is not finite
+/// if one of them is not. It may overflow for large sums as well, which costs only time.
 void tensor_state::define_marks() {
     // Algorithm
     Expr all = 0.0f;
@@ -343,7 +344,7 @@ void tensor_state::define_marks() {
     spoilt(gi, ti, w, f_.qt, f_.h, f_.b) = any;
 }
 
-/// A row of a block, (in block, query block, head, batch), where a thread has it.
+/// The place of a row of a block, (in block, query block, head, batch), in the thread that has it.
 std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const Expr& lane) const {
     return {row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, lane, row[0] / (16 * tiles_), row[1], row[2], row[3]};
 }
@@ -370,7 +371,7 @@ Expr tensor_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) c
 Expr tensor_state::is_marked(const std::vector<Expr>& row, const Expr& d) const {
     if (!spoilt.defined()) return {};
     std::vector<Expr> at = of_queries(row, d / 2 % 4);
-    at.erase(at.begin(), at.begin() + 2);  // whichever of the thread's rows
+    at.erase(at.begin(), at.begin() + 2);  // all rows of the thread share the mark
     return spoilt(at) != 0;
 }
 
