@@ -6,8 +6,8 @@
 namespace attune::generators::inline kernel {
 namespace {
 
-/// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the
-/// longer one.
+/// The chunk that leaves least of itself unused at the end of the depth. Among equals one of whole vectors comes first,
+/// then the longer one.
 int fitting_chunk(int value_depth, int tile, int lanes) {
     constexpr int longest = 16;
     int best = tile, best_cost = 2 * value_depth + 2 * tile;
@@ -18,8 +18,8 @@ int fitting_chunk(int value_depth, int tile, int lanes) {
     return best;
 }
 
-/// Of tiles, as a search found them on an Intel Xeon, but for windows: each tile of queries reads keys and values anew,
-/// from the second-level cache where rows are long, and each block of queries turns the values anew.
+/// Schedules of tiles, as a search found them on an Intel Xeon, except for windows. Each tile of queries reads keys and
+/// values anew, from the second-level cache if rows are long, and each block of queries turns the values anew.
 cpu_prefill default_of_tiles(cpu_prefill s, const depth_pair& depths, masking hides) {
     const bool shallow = depths.depth + depths.value_depth <= 128;
     s.query_tile = 64, s.key_tile = 32;
@@ -50,8 +50,8 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     cpu_prefill s{};
     s.lanes = isa.lanes, s.pairing = pairing;
     const bool wide = isa.registers >= 32;
-    // Accumulators fill the register file but for the operands: 3 x 8 of 32, 3 x 4 of 16. On aarch64 LLVM spills some
-    // of 3 x 8 and none of 5 x 4: an eighth less time in the products of f32, by its models (inner_loops.py).
+    // Accumulators fill the registers that the operands leave: 3 x 8 of 32, 3 x 4 of 16. On aarch64 LLVM spills some of
+    // 3 x 8 and none of 5 x 4: an eighth less time in the products of f32, by its models (inner_loops.py).
     const bool narrow = wide && isa.lanes == 4;
     s.query_tile = (narrow ? 5 : 3) * isa.lanes;
     s.key_tile = wide && !narrow ? 8 : 4;
@@ -61,17 +61,16 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     // Two tiles of queries keep the grain of skipping fine; keys are read again for each at no cost that could be
     // measured.
     s.query_block = depth + value_depth >= 512 ? s.query_tile : narrow ? 3 * s.query_tile : std::max(48, s.query_tile);
-    // Where something is masked a fine grain leaves less of it in the blocks that are visited, windows above all. Where
-    // nothing is, twice as many keys as these are within 2 % on long calls, and make calls of fewer keys than a block
-    // twice as slow.
+    // With a mask, above all a window, a fine grain leaves fewer masked pairs in the visited blocks. Without one, twice
+    // as many keys as these are within 2 % on long calls, and make calls of fewer keys than a block twice as slow.
     s.key_block = hides == masking::none ? 128 : 64;
-    // On 8 lanes, measured: an edge is met by one tile at a time; of a longer block of keys only sub-blocks are visited
-    // there. 5 to 8 % on causal calls of 100 to 1000 queries, 1 to 10 % in windows.
+    // On 8 lanes, measured: one tile at a time meets an edge, and only sub-blocks of a longer block of keys are visited
+    // there. This saves 5 to 8 % on causal calls of 100 to 1000 queries, 1 to 10 % in windows.
     if (isa.lanes == 8 && hides != masking::none) s.query_block = s.query_tile, s.key_block = 128;
     // On 16 lanes, measured: 32 queries divide more lengths than 48, leave less beside a diagonal and read the
-    // first-level cache no more than it gives. Of 128 keys only sub-blocks are visited at an edge. In a window no tile
-    // saves as much as the pairs that one of 16 queries does not compute: 1.06 of those that are seen, of 256 keys,
-    // where 48 compute 1.19.
+    // first-level cache no more than it gives. At an edge only sub-blocks of the 128 keys are visited. In a window a
+    // tile of 16 queries wins by the pairs that it does not compute: with a window of 256 keys it computes 1.06 times
+    // the visible pairs, 48 queries 1.19 times.
     if (isa.lanes == 16 && pairing == 1) {
         const bool window = hides == masking::window;
         s.query_tile = s.query_block = window ? 16 : 32;
@@ -86,8 +85,8 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
         if (hides == masking::none) s.key_tile = 4, s.value_tile = std::min(s.value_tile, 4);
     }
     if (pairing == bf16_of_tile) return default_of_tiles(s, depths, hides);
-    // So shallow that sums of a whole row fit beside its keys, which costs less in between. 16 queries divide more
-    // lengths than 24: of 128 none is computed in vain.
+    // So shallow that the sums of a whole row fit beside its keys, which costs less in between. 16 queries divide more
+    // lengths than 24: of 128 queries none is computed in vain.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {
         s.query_tile = 16, s.query_block = 64;
         s.chunk = value_depth;
@@ -95,8 +94,8 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     return s;
 }
 
-/// Half of the registers hold sums, of as many rows as a chunk has; of one token those of a whole row of values, since
-/// a sum that waits for itself takes as long as four.
+/// Half of the registers hold sums, of as many rows as a chunk has. A chunk of one token has the sums of a whole row of
+/// values, since one sum that waits for itself takes as long as four.
 cpu_recurrence default_cpu_recurrence(const level& isa, int tokens) {
     const int rows = std::min(tokens, isa.registers >= 32 ? 16 : 8);
     return {.lanes = isa.lanes, .block = tokens, .rows = rows, .vectors = std::clamp(isa.registers / 2 / rows, 1, 8)};

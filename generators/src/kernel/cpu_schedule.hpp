@@ -4,10 +4,10 @@
 
 namespace attune::generators::inline kernel {
 
-/// What is used on a CPU where nothing better was measured. Any depth >= 1.
+/// The schedule on a CPU if nothing better was measured. Any depth >= 1.
 cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, masking hides, int pairing = 1);
 cpu_decode default_cpu_decode(const level& isa, masking hides);
-/// Chunks of so many tokens.
+/// Chunks of `tokens` tokens.
 cpu_recurrence default_cpu_recurrence(const level& isa, int tokens);
 
 }  // namespace attune::generators::inline kernel

@@ -11,8 +11,8 @@
 namespace attune::generators::inline kernel {
 namespace {
 
-/// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what
-/// is hoisted of a query or a key.
+/// The shared memory of blocks: queries, keys and values, the tiles of scores and of each kind of weights, and the
+/// hoisted numbers of a query or a key.
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
@@ -52,8 +52,8 @@ private:
     int further_tiles_{}, hoisted_{};
 };
 
-/// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each
-/// pair that a thread makes.
+/// Whether pairs have sums of reals of their own, for example over edges of a path. Each becomes a loop in the code of
+/// each pair that a thread makes.
 bool sums_a_pair(const graph_facts& facts) {
     const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -100,7 +100,7 @@ gpu_decode default_gpu_decode(const kernel_request& request) {
     constexpr int depths_a_load = 32, most_depths_a_thread = 4;  // neighbouring threads of a warp read a line of memory
     gpu_decode s{};
     s.query_block = 16;
-    s.query_tile = 8;  // heads of a group, as most models have: fewer read keys again, of more some are idle
+    s.query_tile = 8;  // heads of a group in most models: fewer rows read keys again, of more rows some are idle
     s.key_block = 64;
     s.key_tile = 4;
     s.value_tile = 8;

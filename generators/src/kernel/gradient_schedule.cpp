@@ -12,13 +12,13 @@ cpu_gradient default_cpu_gradient(const kernel_request& request) {
     cpu_gradient s{};
     s.lanes = isa.lanes;
     const bool wide = isa.registers >= 32;
-    // Measured: four vectors of queries times four keys of 32 registers, three times four of 16.
+    // Measured: four vectors of queries times four keys for 32 registers, three times four for 16.
     s.query_tile = (wide ? 4 : 3) * isa.lanes;
     s.key_tile = 4;
     s.block = wide ? 64 : 48;
     s.depth_unroll = std::gcd(request.depths.depth, 4);
-    // 16 vectors of sums of 32 registers, 12 of 16: rows of four vectors or two, or as their channels allow. Rows of
-    // eight take more loads for as many products: at depth 128 a tenth of the time.
+    // 16 vectors of sums for 32 registers, 12 for 16: rows of four vectors or two, or as their channels allow. Rows of
+    // eight need more loads for as many products: at depth 128 a tenth of the time.
     const int vectors = wide ? 16 : 12, width = width_of_sums(isa.lanes, request.depths);
     for (const int row : {4, 3, 5, 7, 2, 1}) {
         s.sum_channels = row * isa.lanes;

@@ -45,9 +45,9 @@ bool converts_in(int lanes, const kernel_request& request) {
     return request.target->lanes == lanes && (bytes_of(request.types.key) != 4 || bytes_of(request.types.value) != 4);
 }
 
-/// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16,
-/// x86-64-v4-amx of tiles of them, and both of bytes in decode. Decode of bf16 comes with them, for a call looks for
-/// its level first.
+/// Whether the build has this kernel already, for x86-64-v4. x86-64-v4-bf16 adds products of pairs of bf16,
+/// x86-64-v4-amx those of tiles of bf16; both add products of bytes in decode. Decode of bf16 comes with them, since a
+/// call looks for its level first.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
     const auto in_integers = [&](const plan* core) {
         return integers_of_scores(request, *core) > 0 || integers_of_values(request, *core) > 0;
@@ -76,8 +76,8 @@ schedule default_decode(const kernel_request& request) {
     const masking hides = request.facts->hides;
     if (request.on_gpu()) return default_gpu_decode(request);
     cpu_decode s = default_cpu_decode(*request.target, hides);
-    if (converts_in(8, request)) {  // what is computed takes as long as reading does: sums are loaded and stored
-                                    // less often, 5 to 9 % less time
+    if (converts_in(8, request)) {  // computing takes as long as reading: sums are loaded and stored less often, 5 to 9
+                                    // % less time
         s.value_tile = s.depth_unroll = 4;
         if (hides == masking::none) s.key_block = 256;
     }
@@ -104,8 +104,8 @@ std::string symbol_of(const variant& each, const kernel_request& request, std::s
                        each.graph.fingerprint);
 }
 
-/// The kernels of a recurrence, on CPUs. Rows of 16 bits are converted as they are read: levels with products of
-/// bf16 would have the same kernels as x86-64-v4, and are left out beside it.
+/// The kernels of a recurrence, on CPUs. Rows of 16 bits are converted as they are read, so levels with products of
+/// bf16 would have the same kernels as x86-64-v4; beside it they are left out.
 void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build,
                            const std::shared_ptr<const graph_facts>& facts) {
     for (const level& isa : levels()) {
@@ -123,7 +123,7 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
     }
 }
 
-/// The kernels of one graph, for types and depths that are known to be such.
+/// The kernels of one graph, for types and depths whose texts are known to be valid.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
     const bool prefill = wants(build, shape_class::prefill, each.name),

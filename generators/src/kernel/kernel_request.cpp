@@ -64,7 +64,7 @@ std::string symbol_part(const element_types& types) {
 
 namespace {
 
-/// Whether all that a gradient's products are made of are rows of bf16 as they lie, and numbers of pairs times such.
+/// Whether a gradient multiplies only rows of bf16 as they lie, and numbers of pairs times such rows.
 bool multiplies_rows_of_bf16(const kernel_request& request) {
     const graph_ir& graph = request.graph();
     const gradient_plan& made = *request.facts->gradient;

@@ -8,7 +8,7 @@
 
 namespace attune::generators::inline kernel {
 
-/// What the graph's `any` elements become in one kernel.
+/// The element types that replace the graph's `any` in one kernel.
 struct element_types {
     element_type query{}, key{}, value{}, output{};
     bool operator==(const element_types&) const = default;
@@ -18,17 +18,17 @@ struct element_types {
 /// anything else.
 element_types element_types_from(std::string_view text);
 
-/// The element type of an input that the graph leaves open: of q, k and v by their names; of others, which are the
-/// forward outputs and cotangents that a gradient reads, the output's.
+/// The element type of an input that the graph leaves open. q, k and v have theirs by name. Other inputs are the
+/// forward outputs and cotangents that a gradient reads; they have the output's.
 element_type element_of(const input_declaration& input, const element_types& types);
 
-/// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
+/// The types as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
 std::string symbol_part(const element_types& types);
 
 /// "64" or "64x32". Throws std::runtime_error for anything else.
 depth_pair depth_pair_from(std::string_view text);
 
-/// One kernel to be made: of a graph, for element types, depths and a target, under a schedule for that target.
+/// One kernel to be made from a graph, for element types, depths and a target, under a schedule for that target.
 struct kernel_request {
     std::shared_ptr<const graph_facts> facts;
     element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
@@ -36,7 +36,7 @@ struct kernel_request {
     const level* target{};
     generators::schedule schedule;
     /// The caller's promise: no element of an input that a call reads below kv_lengths is NaN or infinite, and no score
-    /// is NaN. Only values beyond kv_lengths are looked at, and those that a formula makes. False of gradients.
+    /// is NaN. Only values beyond kv_lengths are checked, and values that a formula makes. False for gradients.
     bool finite = false;
 
     const graph_ir& graph() const { return facts->graph; }
@@ -49,29 +49,29 @@ struct kernel_request {
 void check(const kernel_request& request);
 
 /// Whether a kernel may have a schedule that multiplies bf16, with a pairing other than 1: q, k and v are bf16, tensors
-/// as they are passed, weighed by softmax's own weights. Of a gradient: all its products are of such tensors' rows.
+/// as they are passed, weighed by softmax's own weights. For a gradient: all its products are of rows of such tensors.
 bool can_use_bf16_dot(const kernel_request& request);
 
-/// Whether it may have the pairing of tiles: attention, not its gradient, of depths that tiles fill and scores of one
-/// product, at a level that has them.
+/// Whether it may have the pairing of tiles: attention, not its gradient, with depths that tiles fill and scores of one
+/// product, at a level that has tiles.
 bool can_use_tiles(const kernel_request& request);
 
 /// Channels of a key that are multiplied as integers at a time.
 inline constexpr int coded_channels = 16;
 
-/// How many products of integers of a core the level's instructions add up at a time, in decode: four of bytes, two of
-/// words of 16 bits; 0: its products are of f32. Of queries and keys, where the formula makes both of codes of 8 bits;
-/// of weights and values, where it allows weights to be rounded.
+/// How many products of integers the level's instructions add up at a time for a core in decode: four of bytes, two of
+/// words of 16 bits; 0: its products are of f32. Scores have them if the formula makes queries and keys of codes of 8
+/// bits, values if it allows weights to be rounded.
 int integers_of_scores(const kernel_request& request, const plan& core);
 int integers_of_values(const kernel_request& request, const plan& core);
 
-/// Of a gradient: its queries are cut into parts, each of which has sums of its own of all keys. So many that a batch
-/// element has these tasks, a part of a key head each, but with so many blocks of queries: of fewer, it would take
-/// longer to add up the sums than to make them.
+/// A gradient's queries are cut into parts, each with sums of its own for all keys. A task is a part of a key head;
+/// there are enough parts for this many tasks of a batch element, as long as a part has this many blocks of queries.
+/// With fewer blocks, adding up the sums would take longer than making them.
 inline constexpr int tasks_of_batch_element = 16, fewest_blocks_of_part = 8;
 
-/// Matrix products that are computed in full, before the attention or after it: so many positions and channels in
-/// registers, and the most tiles of positions that one task makes. On a device a thread makes one element.
+/// The tile of matrix products that are computed in full, before the attention or after it: positions and channels in
+/// registers, and the fewest and most tiles of positions of one task. On a device a thread makes one element.
 struct product_tile {
     int positions, channels;
     static constexpr int fewest = 2, most = 8;

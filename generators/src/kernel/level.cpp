@@ -5,7 +5,7 @@
 namespace attune::generators::inline kernel {
 namespace {
 
-// What launches a device's kernels.
+// The level of the CPU that launches a device's kernels.
 #if defined(__aarch64__)
 #define ATTUNE_LAUNCHER "arm-64-linux"
 constexpr std::string_view launching_level = "aarch64";

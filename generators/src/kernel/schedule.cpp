@@ -34,7 +34,7 @@ void fits_loop_of_scores(int vectors, int depth_unroll, int key_tile) {
     at_most("key_tile", key_tile, most_written_out / (vectors * depth_unroll), "query_tile and depth_unroll");
 }
 
-/// What one pass of a loop's body holds of both products.
+/// Checks the size of the loop bodies of both products, as written out.
 void fits_loops(int vectors, int depth_unroll, int key_tile, const char* values_name, int values) {
     fits_loop_of_scores(vectors, depth_unroll, key_tile);
     at_most(values_name, values, most_written_out / vectors, "query_tile");
@@ -102,7 +102,7 @@ void check_rules(const cpu_gradient& s, const depth_pair& depths) {
     at_most("sum_rows", s.sum_rows, most_written_out / (s.sum_channels / s.lanes), "sum_channels");
 }
 
-/// Rows are as many as divide what they are rows of: see part_of in recurrence_schedule.cpp of the room cpu.
+/// Rows need no rule: a divisor of their product's height is used (part_of in cpu/recurrence_schedule.cpp).
 void check_rules(const cpu_recurrence& s, const depth_pair&) {
     if (s.block > s.lanes && s.block % s.lanes != 0) multiple("block", s.block, "lanes", s.lanes);
     at_most("vectors", s.vectors, most_written_out / s.rows, "rows");
@@ -117,7 +117,7 @@ void check_rules(const gpu_prefill& s, const depth_pair& depths) {
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "chunk", s.chunk);
 }
 
-/// Beyond this many sums of a thread most would lie in memory.
+/// The most sums of a thread; beyond it most would lie in memory.
 constexpr int most_sums = 192;
 
 void check_rules(const gpu_tensor_prefill& s, const depth_pair& depths) {

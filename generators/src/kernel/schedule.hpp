@@ -26,8 +26,8 @@ struct cpu_prefill {
     int key_tile{};      ///< keys whose products with a query tile are summed in registers
     int value_tile{};    ///< value depths whose sums over the keys, for a query tile, are made in registers
     int chunk{};         ///< value depths that share one running maximum and sum; a multiple of value_tile
-    int pairing{1};      ///< 1; or 2: bf16 elements are multiplied two neighbours at a time, as vdpbf16ps does, the
-                         ///< weights rounded to bf16; or bf16_of_tile: so, by tiles, as tdpbf16ps does
+    int pairing{1};  ///< 1; or 2: bf16 elements are multiplied two neighbours at a time (vdpbf16ps), weights rounded to
+                     ///< bf16; or bf16_of_tile: the same by tiles (tdpbf16ps)
 
     bool operator==(const cpu_prefill&) const = default;
 };
@@ -49,9 +49,9 @@ struct cpu_decode {
     bool operator==(const cpu_decode&) const = default;
 };
 
-/// Of a gradient, whatever the shapes. A task is a part of the queries of one key head. It visits blocks of pairs, as
-/// many queries as keys; in each it makes tiles of the numbers that are summed (query_tile x key_tile), queries in
-/// lanes, and adds their products with rows of the other side to sums, channels in lanes.
+/// A gradient, whatever the shapes. A task is a part of the queries of one key head. It visits blocks of pairs, as many
+/// queries as keys; in each it makes tiles of the numbers that are summed (query_tile x key_tile), queries in lanes,
+/// and adds their products with rows of the other side to sums, channels in lanes.
 struct cpu_gradient {
     static constexpr shape_class shapes = shape_class::prefill;
     int lanes{};         ///< f32 in a vector
@@ -80,16 +80,16 @@ struct gpu_prefill {
     bool operator==(const gpu_prefill&) const = default;
 };
 
-/// The same by tensor cores: a warp has a multiple of 16 queries, whose products with 8 keys, and then with 8 value
+/// Prefill by tensor cores: a warp has a multiple of 16 queries. Their products with 8 keys, and then with 8 value
 /// depths, are fragments: four numbers of each thread. Scores and weights never leave registers.
 struct gpu_tensor_prefill {
     static constexpr shape_class shapes = shape_class::prefill;
     int warps{};      ///< of a block of threads
-    int tiles{};      ///< of 16 queries, of a warp
+    int tiles{};      ///< tiles of 16 queries that a warp has
     int key_block{};  ///< keys a visit, the grain in which blocks are skipped; a multiple of 16
 
     static constexpr int rows_of_tile = 16, keys_of_tile = 8, channels_of_step = 16;
-    static constexpr int warps_of_group = 4;  ///< that make a product together, where a target has warpgroups
+    static constexpr int warps_of_group = 4;  ///< warps that make a product together, if a target has warpgroups
     int query_block() const { return rows_of_tile * tiles * warps; }
     bool operator==(const gpu_tensor_prefill&) const = default;
 };
@@ -110,7 +110,7 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
-/// The same by tensor cores: a warp has 16 rows of a group of heads, whose products with 8 keys and with 8 value depths
+/// Decode by tensor cores: a warp has 16 rows of a group of heads. Their products with 8 keys and with 8 value depths
 /// are fragments, as in prefill. Few of the rows may be in use.
 struct gpu_tensor_decode {
     static constexpr shape_class shapes = shape_class::decode;
@@ -119,22 +119,22 @@ struct gpu_tensor_decode {
     int key_block{};    ///< keys a visit; a multiple of 16
     int key_splits{};   ///< splits of the keys, at most
 
-    static constexpr int numbers_beside_sums = 8;  ///< that are left of a row: two of each of the threads that have it
+    static constexpr int numbers_beside_sums = 8;  ///< that a split leaves of a row: two of each of its threads
 
-    /// What its block of threads does with one split is prefill of as many rows.
+    /// The work of a block of threads on one split, as prefill of as many rows.
     gpu_tensor_prefill of_split() const { return {.warps = warps, .tiles = 1, .key_block = key_block}; }
     bool operator==(const gpu_tensor_decode&) const = default;
 };
 
-/// Of a recurrence. A call of the kernel is a chunk of tokens of one state: products of its rows with each other and
-/// with the state, a triangular solve, products that add to the state. The runtime calls it for one chunk after the
-/// other.
+/// A recurrence. A call of the kernel takes a chunk of tokens of one state: products of the chunk's rows with each
+/// other and with the state, a triangular solve, products that add to the state. The runtime calls it for one chunk
+/// after the other.
 struct cpu_recurrence {
     static constexpr shape_class shapes = shape_class::prefill;
     int lanes{};    ///< f32 in a vector, value channels or tokens
     int block{};    ///< tokens of a chunk
-    int rows{};     ///< of a product, whose sums are made in registers together
-    int vectors{};  ///< of each such row
+    int rows{};     ///< rows of a product whose sums are made in registers together
+    int vectors{};  ///< vectors of each such row
 
     bool operator==(const cpu_recurrence&) const = default;
 };
@@ -169,9 +169,9 @@ inline bool is_for_gpu(const schedule& s) {
 inline bool decodes(const schedule& s) { return shapes_of(s) == shape_class::decode; }
 inline bool is_for_gradient(const schedule& s) { return std::holds_alternative<cpu_gradient>(s); }
 inline bool is_for_recurrence(const schedule& s) { return std::holds_alternative<cpu_recurrence>(s); }
-/// What a schedule is for, as its JSON says it: "prefill", "decode", "gradient" or "recurrence".
+/// The purpose of a schedule, as in its JSON: "prefill", "decode", "gradient" or "recurrence".
 std::string_view purpose_of(const schedule& s);
-/// The same text for one of these. Throws std::runtime_error for anything else.
+/// The purpose that a text names. Throws std::runtime_error for anything else.
 std::string_view purpose_from(std::string_view text);
 
 /// Throws std::runtime_error for anything but "prefill" and "decode".
@@ -188,12 +188,13 @@ int width_of_sums(int lanes, const depth_pair& depths);
 /// Throws std::runtime_error with the first limit or rule above that `s` breaks for these depths.
 void check(const schedule& s, const depth_pair& depths);
 
-/// One flat JSON object: "shapes", which says what it is for, and the fields of the type in the order above.
+/// One flat JSON object: "shapes", its purpose, and the fields of the type in the order above.
 std::string to_json(const schedule& s);
 
-/// Of the target, a GPU or a CPU, and of what the text says it is for. Throws std::runtime_error for text that is not
-/// such an object, and for numbers beyond their limits. Up to version 0.1 each object had the fields of all four types
-/// for prefill and decode: those of the other three are read if they say what they had to, and dropped.
+/// The schedule in a text, whose type follows from the target, a GPU or a CPU, and from the text's purpose. Throws
+/// std::runtime_error for text that is not such an object, and for numbers beyond their limits. Up to version 0.1 each
+/// object had the fields of all four types for prefill and decode. Fields of the other three types must have their
+/// neutral values, and are dropped.
 schedule schedule_from_json(std::string_view text, const level& target);
 
 }  // namespace attune::generators::inline kernel

@@ -7,15 +7,15 @@
 
 namespace attune::generators::inline kernel {
 
-/// The most that a field may say, whichever type has it: far beyond what is of use, for what is written out compiles
-/// for hours, and what is not fills memory.
+/// The largest value of a field, whichever type has it: far beyond useful ones, as loops that are written out would
+/// compile for hours, and other fields would fill memory.
 namespace most {
 inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
                      key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
-inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
+inline constexpr int key_splits = 1024;  // on a GPU shared memory holds a weight for each when they are merged
 inline constexpr int warps = 32, tiles = 4;
-inline constexpr int block_of_tokens = 32, rows = 32, vectors = 16;      // of a recurrence, whose loops are written out
-inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
+inline constexpr int block_of_tokens = 32, rows = 32, vectors = 16;  // for a recurrence, whose loops are written out
+inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // all pairs of a block are kept
 }  // namespace most
 
 /// A field of one of the types of schedules.
@@ -25,8 +25,8 @@ template <class Cut> struct schedule_field {
     int most;
 };
 
-/// A field of another type, that objects of version 0.1 have, too: what it had to say, or nothing where it said
-/// nothing at all.
+/// A field of another type that objects of version 0.1 have as well: its neutral value, or nothing if any value was
+/// ignored.
 struct foreign_field {
     const char* name;
     std::optional<int> neutral;

@@ -7,14 +7,14 @@
 
 namespace attune::generators::inline kernel {
 
-/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute
-/// capability 8.0 and later 99 KB to who asks, Vulkan's 32 KB of nearly all (the least that may be is 16 KB).
+/// Bytes that every device of a kind gives a block of threads: OpenCL commonly 48 KB, CUDA of compute capability 8.0
+/// and later 99 KB on request, Vulkan 32 KB on nearly all devices (its least is 16 KB).
 constexpr int most_shared_memory(std::string_view device) {
     return (device == "cuda" ? 99 : device == "vulkan" ? 32 : 48) << 10;
 }
 inline int most_shared_memory(const level& target) { return most_shared_memory(target.called()); }
 
-/// A kernel that needs more shared memory than there is.
+/// Thrown for a kernel that needs more shared memory than there is.
 struct no_room : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -10,7 +10,7 @@
 namespace attune::generators::inline kernel {
 namespace {
 
-/// What the formula has beside one softmax of products, whose weights are added up and weigh values.
+/// Why the formula is not one softmax of products whose weights are added up and weigh values; empty if it is.
 std::string missing_of_formula(const kernel_request& request) {
     const plan& core = request.core();
     const auto is_passed = [&](int tensor) { return tensor >= 0 && input_of_rows(request.graph(), tensor) >= 0; };
@@ -59,7 +59,7 @@ bool marks_tasks(const kernel_request& request) { return !request.finite; }
 gpu_prefill schedule_of_marked_tasks(const kernel_request& request) {
     gpu_prefill s = default_gpu_prefill(request);
     if (!decodes(request.schedule)) return s;
-    constexpr int down = 8;  // threads along queries, of which there are no more than decode has
+    constexpr int down = 8;  // threads along queries; decode has no more queries than that
     s.query_block = std::min(s.query_block, blocks_of(request.schedule).query_block);
     s.query_tile = std::max(s.query_block / down, 1);
     return s;
@@ -82,8 +82,8 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
         return s;
     }
     const int widest = std::max(request.depths.depth, request.depths.value_depth);
-    // Two tiles a warp halve what is read of shared memory for each product, as long as their sums fit registers.
-    // Weights that are added up one by one, and not by a product with ones, take some more.
+    // Two tiles a warp halve the reads of shared memory for each product, as long as their sums fit registers. Weights
+    // that are added up one by one, and not by a product with ones, take some registers more.
     const bool one_by_one = request.core().log_sum || request.core().weights != request.core().statistic_node;
     gpu_tensor_prefill s{.warps = 4, .tiles = widest <= 128 ? 2 : 1, .key_block = 32};
     if (widest <= 64 && !one_by_one)
@@ -95,8 +95,8 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     return s;
 }
 
-/// A warp alone: others would have rows of the same keys, of which few groups have more than 16. So many keys that
-/// several blocks of threads of an SM have enough on their way, and few enough that it has several.
+/// A warp alone: others would take further rows of the same keys, and few groups have more than 16 rows. There are
+/// enough keys for the loads of several blocks of threads to keep an SM busy, and few enough for several blocks to fit.
 gpu_tensor_decode default_gpu_tensor_decode(const kernel_request& request) {
     const int widest = std::max(request.depths.depth, request.depths.value_depth);
     return {.query_block = 16, .warps = 1, .key_block = widest <= 128 ? 64 : 32, .key_splits = 128};
