@@ -16,7 +16,7 @@ using namespace Halide;
 
 namespace {
 
-/// Into how many shares `keys` are cut: as many as there are threads, of the same length each.
+/// The number of equal shares into which `keys` are cut: at most one a thread.
 int shares_of(int keys, int threads) {
     int shares = std::clamp(threads, 1, keys);
     while (keys % shares != 0) --shares;
@@ -51,7 +51,7 @@ gpu_decode_state::gpu_decode_state(kernel_frame& frame)
                    scores_at.scale);
 }
 
-/// Whether some row of a key head sees something: (key block, query block, key head, batch).
+/// Whether some row of a key head sees a key: (key block, query block, key head, batch).
 Func gpu_decode_state::seen_of(kernel_frame& f) {
     // Algorithm
     Func seen("seen");
@@ -69,7 +69,7 @@ Func gpu_decode_state::seen_of(kernel_frame& f) {
     return seen;
 }
 
-/// A row's maximum or sum over the keys of a block: of every sixteenth key first, then of all.
+/// A row's maximum or sum over the keys of a block: first those of every sixteenth key, then that of all.
 Func gpu_decode_state::reduced(const std::string& name, const Func& of_pairs, bool maximum) {
     // Algorithm
     const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
@@ -98,7 +98,7 @@ void gpu_decode_state::define_weights() {
     rk = RDom(0, keys / shares, "rk");
     const std::vector<Var> at{j, dt, f_.qi, g, f_.kb, f_.qt, f_.h, f_.b};
     const Expr key = g * (keys / shares) + rk, depth = min(j * across + dt, f_.value_depth() - 1);
-    // Beyond the last key stands 0, whatever that one's values are.
+    // Beyond the last key stands 0, whatever the last key's values are.
     const Expr value =
         select(f_.key_at(key) < f_.inputs.keys_in_use(f_.b), values(depth, key, f_.kb, f_.h, f_.b), 0.0f);
     accumulated(at) = 0.0f;
@@ -125,7 +125,8 @@ void gpu_decode_state::define_state() {
     std::vector<Expr> next = layout.with_block(
         f_.core, weights, scores_at.scale, state(at), [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int n) { return accumulated(n, dt, f_.qi, g, block, f_.qt, f_.h, f_.b); });
-    // What was computed before the loop is used once more at its end, to no effect: as in prefill_state::define_state.
+    // Numbers that were computed before the loop are used once more at its end, to no effect: as in
+    // prefill_state::define_state.
     Expr before_loop = scores_at.of_query(f_.qi) +
                        cast<float>(from + to + f_.query_of_row(f_.qi, f_.qt) + f_.head_of_row(f_.qi, f_.h));
     for (const score_tile::contraction& c : scores_at.contractions)
@@ -134,7 +135,8 @@ void gpu_decode_state::define_state() {
     state(at) = Tuple(next);
 }
 
-/// What a task leaves of each row: (value depths and then the other numbers, row, part, query block, key head, batch).
+/// The results of a task for each row: (value depths and then the other numbers, row, part, query block, key head,
+/// batch).
 void gpu_decode_state::define_splits() {
     // Algorithm
     const std::vector<Var> at{dt, f_.qi, g, sp, f_.qt, f_.h, f_.b};

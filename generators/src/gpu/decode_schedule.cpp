@@ -34,7 +34,7 @@ private:
     const Var i_{"i"}, p_{"p"}, s_{"s"}, tx_{"tx"}, ty_{"ty"};
 };
 
-/// Numbers from 0 to what a loop's extent is, one a thread.
+/// Puts a loop's iterations from 0 on in threads, one each.
 Stage decode_loops::in_threads(Stage stage, const VarOrRVar& i) {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     return stage.split(i, i, tx_, gpu_threads_a_key, guard)
@@ -43,7 +43,7 @@ Stage decode_loops::in_threads(Stage stage, const VarOrRVar& i) {
         .gpu_threads(tx_, ty_);
 }
 
-/// Something of each row and of each of `extent` others, one element a thread; neighbouring threads have neighbours
+/// A function of rows and of `extent` places along `i`, one element a thread; neighbouring threads have neighbours
 /// along `i`.
 void decode_loops::by_rows(Func f, const Var& i, int extent) {
     f.bound_extent(i, extent).bound_extent(f_.qi, its_.rows).fuse(i, f_.qi, p_);
@@ -88,7 +88,7 @@ void decode_loops::schedule(const LoopLevel& task) {
     schedule_blocks();
 }
 
-/// What serves all keys of a task.
+/// Functions that serve all keys of a task.
 void decode_loops::schedule_rows(const LoopLevel& own) {
     // Schedule
     const auto kept = [&](Func f) -> Func { return f.compute_at(own).store_in(MemoryType::GPUShared); };
@@ -198,7 +198,7 @@ void apply(const gpu_decode& cut, kernel_stages& all, gpu_decode_state* state, P
     decode_loops(cut, *state, f).schedule(schedule_merged_rows_on_gpu(all.rows, f));
     attention.add_custom_lowering_pass(new private_state({state->state.name()}));
     attention.add_custom_lowering_pass(new bounded_loop(stage_loop(state->state, state->blocks.y)));
-    // As in prefill: the table has lost its name in shared memory, and nothing else there is of bytes.
+    // As in prefill: the table has lost its name in shared memory, and is the only one of bytes there.
     attention.add_custom_lowering_pass(new skip_blocks(
         stage_loop(state->state, state->blocks.x), [](const Internal::Load& load) { return load.type == UInt(8); }));
     attention.add_custom_lowering_pass(new halves_as_words);

@@ -27,7 +27,8 @@ public:
           across_(std::max(cut.key_block / cut.key_tile, (f.value_depth() + cut.chunk - 1) / cut.chunk)),
           down_(cut.query_block / cut.query_tile) {}
 
-    /// A definition of some outputs, of whose rows and pass over the keys, which may be null, it is made.
+    /// Schedules a definition of some outputs, with the rows and the pass over the keys from which it is made; the
+    /// latter may be null.
     void schedule(Func outputs, int definition, epilogue& rows, prefill_state* state);
     void schedule(quadratic_outputs& pairs);
 
@@ -56,8 +57,8 @@ void prefill_loops::one_a_thread(Func f, const Var& i, int extent) {
         .gpu_threads(thread_x, thread_y);
 }
 
-/// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so
-/// that one wait serves them all.
+/// A tile whose elements the threads take in turn. Reads from memory are issued for many elements at a time, so that
+/// one wait serves them all.
 void prefill_loops::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) {
     constexpr int at_a_time = 16;
     const Var thread_x("thread_x"), thread_y("thread_y"), some("some");
@@ -171,8 +172,7 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     }
     for (Func row : its.weights.of_rows()) {
         of_block(row);
-        row.hoist_storage(
-            task);  // a place of their own: what becomes free while the block is worked on is left to tiles
+        row.hoist_storage(task);  // a place of their own: memory that becomes free within a block is left to tiles
         one_a_thread(row, qi, cut_.query_block);
         row.update()
             .split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf)
@@ -204,7 +204,7 @@ void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     accumulated.update().reorder(qi, d, key).unroll(qi).unroll(d).unroll(key, its.values->planned().keys);
 }
 
-/// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.
+/// Functions that serve all keys of a block of queries. Numbers of the whole task are computed where they are read.
 void prefill_loops::schedule_queries(score_tile& scores, const LoopLevel& task) {
     // Schedule
     for (Func& kept : scores.hoisted_of_queries) {
@@ -221,7 +221,7 @@ void prefill_loops::schedule_queries(score_tile& scores, const LoopLevel& task) 
     }
 }
 
-/// What serves all queries of a block of keys.
+/// Functions that serve all queries of a block of keys.
 void prefill_loops::schedule_keys(score_tile& scores, const LoopLevel& block) {
     // Schedule
     for (Func& kept : scores.hoisted_of_keys) {

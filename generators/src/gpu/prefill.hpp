@@ -4,11 +4,11 @@
 
 namespace attune::generators::inline gpu {
 
-/// Makes loops of a GPU of a kernel's stages, and adds the passes that finish them. `state` may be null.
+/// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. `state` may be null.
 void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Halide::Pipeline& attention);
 
-/// The same of a definition of some outputs: the first one, or an update, of whose rows and state all that is computed
-/// for it is made.
+/// Schedules one definition of some outputs, the first one or an update, with the rows and the state that are computed
+/// for it.
 void schedule_task(const gpu_prefill& cut, const kernel_frame& f, Halide::Func outputs, int definition, epilogue& rows,
                    prefill_state* state);
 /// The passes that finish the pass over the keys.

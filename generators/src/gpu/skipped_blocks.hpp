@@ -9,13 +9,13 @@ namespace attune::generators::inline gpu {
 
 inline constexpr int decided_at_once = 32;  ///< blocks that are decided on together, one a thread
 
-/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time
-/// would tell: masked blocks would be computed and then dropped. (A number of blocks that is known at run time only is
-/// a loop always.)
+/// Makes all threads of a block pass over blocks of keys. It is an error if the loop is not found, since only the time
+/// would show it: masked blocks would be computed and then dropped. (If the number of blocks is known only at run time,
+/// there is always a loop.)
 class skip_blocks_on_gpu : public skip_blocks {
 public:
-    /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate
-    /// would ask for. All threads of a block agree on what it says, so that they may wait for each other inside.
+    /// The table of visits has lost its name in shared memory; it is the only table of bytes there that a loop's
+    /// predicate asks. All threads of a block read the same entry, so that they may wait for each other inside.
     explicit skip_blocks_on_gpu(const stage_loop& loop)
         : skip_blocks(loop, [](const Halide::Internal::Load& load) { return load.type == Halide::UInt(8); }),
           loop_(loop) {}

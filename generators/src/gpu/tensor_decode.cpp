@@ -44,7 +44,7 @@ Expr gpu_tensor_decode_state::maximum_of(const std::vector<Expr>& row) const {
     return merged.top(row) + of_split.scores_at.left_out;
 }
 
-/// Each thread has the whole sum where a product makes it.
+/// If a product makes the sum, each thread has the whole of it.
 Expr gpu_tensor_decode_state::sum_of(const std::vector<Expr>& row) const {
     return of_split.sums_by_products ? parts_of_sum(row) * (1.0f / threads_of_row) : Expr(parts_of_sum(row));
 }

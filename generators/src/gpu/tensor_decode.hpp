@@ -8,8 +8,8 @@
 
 namespace attune::generators::inline gpu {
 
-/// Few queries by tensor cores: a block of threads goes over one split of a key head's keys as over those of prefill,
-/// with the stacked rows of the key head as queries, of which few may be in use. A second kernel merges the splits.
+/// Few queries by tensor cores: a block of threads goes over one split of a key head's keys as in prefill, with the
+/// stacked rows of the key head as queries. Few of these rows may be in use. A second kernel merges the splits.
 class gpu_tensor_decode_state : public row_state {
     const kernel_frame& f_;
     const bool marks_;
@@ -28,20 +28,20 @@ public:
     int chunk() const override { return of_split.chunk(); }
     bool depths_in_lanes() const override { return true; }
 
-    // What there is to schedule.
+    // Functions to schedule.
     tensor_state of_split;
     Halide::Func partial{"partial"};  ///< (value depth, and behind them the other numbers, row, split, query block, key
-                                      ///< head, batch): what a task leaves of each row
+                                      ///< head, batch): the results of a task for each row
     merged_splits merged;
-    Halide::Func parts_of_sum{"parts_of_sum"};  ///< (row, query block, head, batch): of all four threads; not finite
-                                                ///< where a sum of the row is not
+    Halide::Func parts_of_sum{"parts_of_sum"};  ///< (row, query block, head, batch): of all four threads; not finite if
+                                                ///< a sum of the row is not
 
 private:
     Halide::Func left_of_splits();
 };
 
-/// Makes loops of a GPU of a kernel's stages, and adds the passes that finish them. `again` is null where no task is
-/// made once more.
+/// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. `again` is null if no task is
+/// made again.
 void apply(const gpu_tensor_decode& cut, kernel_stages& all, gpu_tensor_decode_state* state, remade_tasks* again,
            Halide::Pipeline& attention);
 

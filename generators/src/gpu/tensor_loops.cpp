@@ -17,7 +17,7 @@ namespace {
 
 constexpr int words_of_load = 4;  ///< 16 bytes
 
-/// Inputs that have elements in every call with queries: with or without keys.
+/// Inputs that have elements in every call with queries, even without keys.
 std::vector<std::string> read_by_tasks(const kernel_frame& f) {
     std::vector<std::string> all{"input_kv_lengths"};
     const std::span<const input_declaration> inputs = f.graph().inputs;
@@ -45,7 +45,7 @@ void tensor_loops::one_a_thread(Func f, const Var& i, int extent) {
         .gpu_threads(lane, state_.w);
 }
 
-/// What each thread keeps of its own rows: in all its dimensions known to be as long as the block.
+/// A function that each thread keeps for its own rows. All its dimensions are known to be as long as the block.
 Func& tensor_loops::of_task(Func& f, const LoopLevel& task) {
     tensor_state& s = state_;
     return f.compute_at(task)
@@ -56,8 +56,8 @@ Func& tensor_loops::of_task(Func& f, const LoopLevel& task) {
         .bound_extent(f_.qt, 1);
 }
 
-/// In shared memory, beside rows that warpgroups read: those begin at multiples of 1024 bytes, as long as all else
-/// does.
+/// A table in shared memory, beside rows that warpgroups read: those begin at multiples of 1024 bytes as long as every
+/// table does.
 void tensor_loops::in_table(Func& f, const Var& i) {
     constexpr int rows_begin_at = 1024;
     f.store_in(MemoryType::GPUShared);
@@ -70,7 +70,7 @@ Stage tensor_loops::of_threads(Stage stage) {
     return stage.fuse(state_.ti, state_.gi, lane).gpu_threads(lane, state_.w);
 }
 
-/// Of a block of keys and of one thread, all of it written out.
+/// A function of one block of keys in one thread, all of it written out.
 Func& tensor_loops::in_registers(Func& f, const LoopLevel& thread) {
     return f.compute_at(thread).bound_extent(f_.kb, 1).bound_extent(f_.qt, 1).unroll(state_.mt);
 }
@@ -97,8 +97,8 @@ void tensor_loops::copied(Func& rows, int words, const LoopLevel& block) {
         .gpu_threads(lane, state_.w);
 }
 
-/// The same where warpgroups read them: pieces of 16 bytes lie at their number xor the row's, so that no room is needed
-/// behind a row.
+/// The same for rows that warpgroups read: a piece of 16 bytes lies at its number xor the row's, so that no room is
+/// needed behind a row.
 void tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block) {
     const Var some("some");
     const Var &word = state_.word, &piece = state_.piece, &part = state_.part;
@@ -120,7 +120,7 @@ void tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block
         .gpu_threads(lane, state_.w);
 }
 
-/// The loop over blocks of keys that one table decides on.
+/// The loop over the blocks of keys that one table covers.
 passes::stage_loop tensor_loops::visited() const {
     const passes::stage_loop blocks(state_.state, state_.blocks.x);
     return state_.split ? blocks : blocks.part("visited");
@@ -201,7 +201,7 @@ void tensor_loops::schedule_queries(const LoopLevel& task) {
         .unroll(s.mt);
 }
 
-/// What serves all queries of a block of keys.
+/// Functions that serve all queries of a block of keys.
 void tensor_loops::schedule_keys(const LoopLevel& block) {
     // Schedule
     for (Func& kept : state_.scores_at.hoisted_of_keys) {

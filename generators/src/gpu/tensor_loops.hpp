@@ -4,9 +4,9 @@
 
 namespace attune::generators::inline gpu {
 
-/// The loops of a block of threads whose products tensor cores make, in prefill and of a split in decode. A warp has
-/// some of its rows, and all go through the blocks of keys one after another. Keys and values lie in shared memory, all
-/// else in registers, but for queries that would take too many.
+/// The loops of a block of threads whose products tensor cores make, in prefill and for a split in decode. Each warp
+/// has some of the rows, and all warps go through the blocks of keys one after another. Keys and values lie in shared
+/// memory, all else in registers, except queries that would take too many.
 class tensor_loops {
 public:
     tensor_loops(const gpu_tensor_prefill& cut, const kernel_frame& f, tensor_state& state)

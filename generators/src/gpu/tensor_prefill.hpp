@@ -5,8 +5,8 @@
 
 namespace attune::generators::inline gpu {
 
-/// Makes loops of a GPU of a kernel's stages, whose products tensor cores make, and adds the passes that finish them.
-/// `again` is null where no task is made once more.
+/// Schedules a kernel's stages, whose products tensor cores make, for a GPU, and adds the passes that finish their
+/// loops. `again` is null if no task is made again.
 void apply(const gpu_tensor_prefill& cut, kernel_stages& all, tensor_state* state, remade_tasks* again,
            Halide::Pipeline& attention);
 

@@ -11,12 +11,12 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: keys of the next block are copied into shared memory while values of this one are weighed, and values
-/// of this one while its scores are made.
+/// Lowering pass: copies keys of the next block into shared memory while values of this block are weighed, and values
+/// of this block while its scores are made.
 ///
-/// A loop goes over blocks that a table lets it visit (skip_blocks), 32 of them, and in each makes rows of keys, rows
-/// of values, and then the weighted sums. Each of the rows has one place in memory: it is written anew once all warps
-/// are through with it.
+/// A loop goes over the blocks, of 32, that a table lets it visit (skip_blocks). In each it makes rows of keys, rows of
+/// values, and then the weighted sums. The rows have one place in memory: they are written anew once all warps are
+/// through with them.
 ///
 ///     visited = the bits of the table
 ///     if there are any: copy keys of the first one
@@ -24,13 +24,13 @@ namespace attune::generators::inline passes {
 ///         wait for copies; barrier; copy its values; scores
 ///         wait for copies; barrier; copy keys of the next one that is visited; weighted sums
 ///
-/// The copies are those instructions that the text makes of loads and stores of 16 bytes (ptx/body.hpp).
+/// In the text, loads and stores of 16 bytes become the instructions that copy (ptx/body.hpp).
 class copies_ahead : public Halide::Internal::IRMutator {
 public:
     /// Names of functions.
     struct stages {
         std::string keys, values, sums;
-        bool read_by_products = false;  ///< of warpgroups, from where they lie
+        bool read_by_products = false;  ///< warpgroups read the rows in place
     };
     copies_ahead(stage_loop loop, stages of) : loop_(std::move(loop)), of_(std::move(of)) {}
 
@@ -50,9 +50,8 @@ private:
     std::string lane_;                       ///< a thread's place in its warp: loop around it
     const Halide::Internal::For* inside_{};  ///< the loop
     Halide::Expr visited_;                   ///< a bit for each of its blocks
-    Halide::Internal::Stmt keys_;            ///< how a block's are copied
-    named_values lets_, of_keys_;            ///< of the loop's body, around this place and
-                                             ///< around that one
+    Halide::Internal::Stmt keys_;            ///< copies the keys of a block
+    named_values lets_, of_keys_;            ///< lets of the body around this place; around copies of keys
     enum class seen : std::uint8_t { nothing, keys, kept_keys, values, others, sums } last_{};  ///< of the body
 };
 

@@ -7,10 +7,10 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: as private_state; and what a running state was before an iteration is read from its registers.
+/// Lowering pass: as private_state; and the running state before an iteration is read from its registers.
 ///
-/// Halide has no way to say that a stage which the state is made of reads the state. Such a stage calls
-/// `state_before(element, half, tile, ...)`: a number of the state's tuple, of the thread's rows.
+/// Halide has no way to let a stage that makes the state read the state. Such a stage calls `state_before(element,
+/// half, tile, ...)`: a number of the state's tuple, for the thread's rows.
 class fragment_registers : public private_state {
 public:
     /// The running state is the first of the functions. A thread has two rows of a tile.
@@ -29,9 +29,9 @@ private:
     std::vector<std::string> buffers_;
 };
 
-/// Lowering pass: stores of one of some functions under one condition, one behind the other, are under it together.
+/// Lowering pass: joins consecutive stores to one of some functions that have the same condition under one `if`.
 ///
-/// Halide leaves a reduction's predicate that reads memory at each store. LLVM would then choose each of many numbers
+/// Halide leaves a reduction's predicate that reads memory at each store. LLVM would then select each of many numbers
 /// instead of passing over all of them.
 class stores_under_one_condition : public Halide::Internal::IRMutator {
 public:
@@ -45,11 +45,11 @@ private:
     const std::vector<std::string> functions_;
 };
 
-/// Lowering pass: a number times a distance, where a function is stored, is the number times what the distances of all
-/// its registers have in common, and the number times a constant.
+/// Lowering pass: splits a number times a distance, in stores to a function. The result is the number times the part
+/// that the distances of all its registers have in common, plus the number times a constant.
 ///
-/// A slope of ALiBi times (k - q): pairs of a thread lie constants apart. One distance is converted in the place of
-/// all, and each costs a multiplication and an addition in one.
+/// An example is a slope of ALiBi times (k - q): pairs of a thread lie constants apart. One distance is converted in
+/// place of all, and each costs one fused multiplication and addition.
 class distances_apart : public Halide::Internal::IRMutator {
 public:
     explicit distances_apart(std::string function) : function_(std::move(function)) {}
@@ -67,12 +67,11 @@ private:
     bool inside_{};
 };
 
-/// Lowering pass: elements of inputs that every iteration of a loop reads, of a task's head for one, are read before
-/// it.
+/// Lowering pass: reads elements of inputs that every iteration of a loop needs, such as those of a task's head, before
+/// the loop.
 ///
-/// A condition that most iterations are under keeps LLVM from it, and all else would wait for memory each time. Inside
-/// the loop such a number is one that LLVM knows nothing of: what it makes of it stays there, and takes no register all
-/// the time.
+/// A condition around most iterations keeps LLVM from doing so, and each iteration would wait for memory. Inside the
+/// loop such a number is opaque to LLVM: numbers computed from it stay inside, and take no register outside.
 class loads_before_loop : public Halide::Internal::IRMutator {
 public:
     /// `tensors` have elements whether or not an iteration is run.
@@ -91,19 +90,19 @@ private:
 
     const stage_loop loop_;
     const std::vector<std::string> tensors_;
-    std::vector<std::string> loops_;  ///< that one and those inside, around this place; empty: elsewhere
+    std::vector<std::string> loops_;  ///< the loop and those inside it, around this place; empty elsewhere
     named_values lets_, kept_;        ///< inside the loop; read before it
 };
 
-/// Lowering pass: words of rows of 16-bit floats are read as words, four at a time where they stand in a vector, and
-/// neighbouring elements that are written one after the other are written as a word.
+/// Lowering pass: reads words of rows of 16-bit floats as words, four at a time if they stand in a vector, and writes
+/// neighbouring elements whose stores follow each other as a word.
 ///
 /// A stage calls `row_word(first element of a row, word)`: the element is loaded for its address alone. Rows begin at
-/// multiples of 16 bytes (kernel::tensor_row_alignment), which Halide is not told of: strides are written as multiples
+/// multiples of 16 bytes (kernel::tensor_row_alignment), which Halide does not know: strides are written as multiples
 /// of 8 elements, so that addresses are divided without a shift.
 class words_of_rows : public Halide::Internal::IRMutator {
 public:
-    /// The buffers' names: of 16-bit floats alone.
+    /// The names of buffers, all of 16-bit floats.
     explicit words_of_rows(std::vector<std::string> tensors) : tensors_(std::move(tensors)) {}
 
     static constexpr const char* row_word = "attune_row_word";
@@ -117,7 +116,7 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Block* block) override;
 
 private:
-    /// Two stores as one of a word; undefined where they are not of neighbours, the first at an even place.
+    /// Two stores as one of a word; undefined unless they are of neighbours, the first at an even place.
     Halide::Internal::Stmt as_word(const Halide::Internal::Stmt& first, const Halide::Internal::Stmt& second);
     template <class Node> auto visit_let(const Node* let);
     Halide::Internal::Stmt with_multiple(const Halide::Internal::LetStmt* stride);

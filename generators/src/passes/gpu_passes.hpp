@@ -19,7 +19,7 @@ namespace attune::generators::inline passes {
 /// the address.
 class private_state : public Halide::Internal::IRMutator {
 public:
-    /// A function names its buffers: itself, or itself with a number behind a dot.
+    /// A function's buffers have its name, or its name with a number behind a dot.
     explicit private_state(std::vector<std::string> functions) : functions_(std::move(functions)) {}
 
 protected:
@@ -57,8 +57,8 @@ private:
     stage_loop loop_;
 };
 
-/// Lowering pass: the last block of queries is the first one that a GPU begins. Under a mask that hides what is behind
-/// a query its keys are the most, and a device that begins with the least waits for the last blocks alone.
+/// Lowering pass: makes a GPU begin with the last block of queries. Under a mask that hides keys behind a query this
+/// block has the most keys, and a device that began with the fewest would wait for the last blocks alone.
 class last_queries_first : public Halide::Internal::IRMutator {
 public:
     explicit last_queries_first(stage_loop of_blocks) : loop_(std::move(of_blocks)) {}
@@ -71,9 +71,9 @@ private:
     stage_loop loop_;
 };
 
-/// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer
-/// arithmetic. Not every device knows such floats, nor can every back end of Halide store them; what is computed with
-/// them is f32 anyway.
+/// Lowering pass: turns tensors of bf16 and f16 into words of 16 bits in a GPU's kernel, and widens them by integer
+/// arithmetic. Some devices lack such floats, and some back ends of Halide cannot store them; kernels compute in f32
+/// anyway.
 class halves_as_words : public Halide::Internal::IRMutator {
 public:
     using IRMutator::mutate;
@@ -89,13 +89,13 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Allocate* allocation) override;
 };
 
-/// Lowering pass: what Halide 21 compiles wrongly for Vulkan, said in other words inside kernels.
+/// Lowering pass: rewrites operations inside kernels that Halide 21 compiles wrongly for Vulkan.
 ///
-/// It shifts every signed number as if it were unsigned, which is also how it divides by constants, and so what is
-/// negative comes out as something large. It takes the remainder of reals by truncation, has no floor of f64 and counts
-/// no zeros, and compares a loop's variable as an unsigned number: a loop from below 0 never runs, and one of a
-/// negative extent never ends. What a launch passes beside buffers lies in a block of memory in which Vulkan has no
-/// truth values: theirs are passed as words.
+/// Halide shifts every signed number as if it were unsigned, in divisions by constants too, so that negative numbers
+/// become large ones. It takes the remainder of reals by truncation, has no floor of f64 and counts no zeros. It
+/// compares a loop's variable as an unsigned number: a loop from below 0 never runs, and one of a negative extent never
+/// ends. Numbers that a launch passes beside buffers lie in a block of memory in which Vulkan has no truth values:
+/// these are passed as words.
 class words_for_vulkan : public Halide::Internal::IRMutator {
 protected:
     using IRMutator::visit;
@@ -110,11 +110,11 @@ protected:
 private:
     bool in_kernel_{};
     std::set<std::string> own_;                   ///< lets of the kernel
-    std::map<std::string, Halide::Expr> passed_;  ///< narrower than a word, and from outside
+    std::map<std::string, Halide::Expr> passed_;  ///< parameters that are narrower than a word
 };
 
-/// Halide's code for OpenCL and CUDA has what lies within a choice more than once, at each level of a chain of choices:
-/// long chains take forever, and all memory. So what lies within is given a name.
+/// Halide's code for OpenCL and CUDA repeats the operands of a choice at each level of a chain of choices: long chains
+/// take forever, and all memory. This pass gives the operands names.
 class named_choices : public Halide::Internal::IRMutator {
 protected:
     using IRMutator::visit;
@@ -122,14 +122,14 @@ protected:
     Halide::Expr visit(const Halide::Internal::Call* call) override;
 };
 
-/// Halide's OpenCL source has constants of f64 as those of f32: they are made of their bits.
+/// Halide's OpenCL source writes constants of f64 as those of f32: this pass makes them from their bits.
 class words_for_opencl : public named_choices {
 protected:
     using named_choices::visit;
     Halide::Expr visit(const Halide::Internal::FloatImm* number) override;
 };
 
-/// The most shared memory that a launch in it asks for.
+/// The most shared memory that a launch in the function asks for.
 int shared_memory(const Halide::Internal::Stmt& function);
 
 }  // namespace attune::generators::inline passes

@@ -3,8 +3,8 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: what is stored into every second word, or every fourth byte, by stores that follow each other is
-/// interleaved in registers, in steps of two, and stored at once.
+/// Lowering pass: interleaves vectors that consecutive stores put into every second word, or every fourth byte. It does
+/// so in registers, in steps of two, and stores them at once.
 ///
 /// Halide stores each with a stride. LLVM merges such stores, and of computed bytes makes several instructions for each
 /// number: 600 where ten do.

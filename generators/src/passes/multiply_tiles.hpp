@@ -6,11 +6,11 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: matrix products of bf16 are made by the tile registers of AMX.
+/// Lowering pass: makes matrix products of bf16 with the tile registers of AMX.
 ///
-/// A named function is a sum of products, in plain loops over its rows, its columns and the summed index: where the
-/// pass is left out they make the same sums. One factor varies with the rows and is read two neighbours of the summed
-/// index beside each other, as bf16 or as words that hold both; the other varies with the columns and is read as such
+/// A named function is a sum of products, in plain loops over its rows, its columns and the summed index; without the
+/// pass the loops make the same sums. One factor varies with the rows, and two neighbours of the summed index are read
+/// beside each other, as bf16 or as words that hold both. The other factor varies with the columns and is read as such
 /// words (Intel's Optimization Reference Manual, chapter 20: "VNNI format"). Rows and columns are multiples of 16, the
 /// summed index of 32: four tiles of sums are made at a time, of two tiles of each factor.
 class multiply_tiles : public Halide::Internal::IRMutator {

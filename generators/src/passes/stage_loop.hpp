@@ -6,7 +6,7 @@
 namespace attune::generators::inline passes {
 
 /// A loop of a stage as its schedule has it, which a lowering pass finds again. Halide calls the loop over v of f's
-/// first update `f.s1.v`, after what encloses it; update -1 is f's own definition.
+/// first update `f.s1.v`, behind the names of enclosing loops; update -1 is f's own definition.
 class stage_loop {
 public:
     explicit stage_loop(const Halide::Func& stage, const Halide::VarOrRVar& over, int update = 0)
@@ -20,7 +20,7 @@ public:
     }
 
     bool is(const std::string& loop) const { return Halide::Internal::ends_with(loop, name_); }
-    /// The same loop where it does not begin at 0.
+    /// The same loop if it does not begin at 0.
     bool is_rebased(const std::string& loop) const { return Halide::Internal::ends_with(loop, name_ + ".rebased"); }
 
     /// The same loop over blocks of threads of a GPU.

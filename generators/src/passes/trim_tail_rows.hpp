@@ -6,16 +6,16 @@
 
 namespace attune::generators::inline passes {
 
-/// A loop over the queries of a block, so many `rows` an iteration.
+/// A loop over the queries of a block, `rows` of them an iteration.
 struct row_loop {
     prefetch_rows::loop is;
     int rows{};
 };
 
-/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that large query
-/// blocks do not penalise short calls.
+/// Lowering pass: makes loops over the last block of queries end with the last tile that holds a query, so that large
+/// query blocks do not slow down short calls.
 ///
-/// Halide computes whole blocks, because their size has to be known for storage. It guards only what is written.
+/// Halide computes whole blocks, because their size has to be known for storage. It guards only the outputs.
 class trim_tail_rows : public Halide::Internal::IRMutator {
 public:
     /// `tasks`: the loop whose index modulo the number of blocks is the block.
