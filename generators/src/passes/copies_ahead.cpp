@@ -20,7 +20,7 @@ Stmt barrier() {
 
 }  // namespace
 
-/// For what this thread has copied.
+/// Waits for the copies of this thread.
 Stmt copies_ahead::wait() const {
     const Stmt all = asked("attune_async_wait", {0});
     return of_.read_by_products ? Block::make(all, asked("attune_fence_of_products")) : all;
@@ -43,7 +43,7 @@ Stmt copies_ahead::visit(const For* loop) {
     made = Block::make(copies_of_first(visited_, 0), made);
     inside_ = nullptr;
     made = LetStmt::make(bits, reinterpret<std::uint32_t>(Variable::make(Int(32), bits + ".1")), made);
-    // Each thread of a warp has a bit. All have all of them after five exchanges with others.
+    // Each thread of a warp has a bit. After five exchanges with others each has all bits.
     for (const int lanes : {1, 2, 4, 8, 16}) {
         const Expr own = Variable::make(Int(32), bits + "." + std::to_string(2 * lanes));
         const Expr other =
@@ -60,8 +60,8 @@ Stmt copies_ahead::visit(const LetStmt* let) {
     return made;
 }
 
-/// The first barrier behind the keys waits for them. The one right behind the values is for nobody any more: they are
-/// waited for where they are read.
+/// The first barrier behind the keys waits for them. The barrier right behind the values is dropped: the wait for
+/// values stands where they are read.
 Stmt copies_ahead::visit(const Evaluate* call) {
     const auto* barrier = call->value.as<Call>();
     if (!inside_ || !barrier || !barrier->is_intrinsic(Call::gpu_thread_barrier)) return IRMutator::visit(call);

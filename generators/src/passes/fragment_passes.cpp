@@ -94,14 +94,14 @@ template <class Counts> bool reads(const Expr& e, Counts counts) {
 bool reads_memory(const Expr& e) {
     return reads(e, [](const Load*) { return true; });
 }
-/// What the kernel made itself, as products.
+/// Whether an expression reads memory that the kernel made itself, such as products.
 bool reads_products(const Expr& e) {
     return reads(e, [](const Load* load) { return !load->param.defined(); });
 }
 
 }  // namespace
 
-/// What a condition compares stays as it stands: blocks of keys are decided on by the same numbers.
+/// Conditions stay as they stand: decisions about blocks of keys compare the same numbers.
 Expr distances_apart::mutate(const Expr& e) { return e.type().is_bool() ? e : IRMutator::mutate(e); }
 
 Stmt distances_apart::visit(const Store* store) {
@@ -112,7 +112,7 @@ Stmt distances_apart::visit(const Store* store) {
 }
 
 Expr distances_apart::visit(const Mul* product) {
-    constexpr int far = 1 << 8;  // of a block: what a product by it rounds is little
+    constexpr int far = 1 << 8;  // within a block: a product with such a distance rounds little
     for (const auto& [number, other] : {std::pair(product->a, product->b), std::pair(product->b, product->a)}) {
         const auto* real = other.as<Cast>();
         if (!inside_ || reads_products(number) || !real || real->type != Float(32) || real->value.type() != Int(32))
@@ -222,7 +222,7 @@ struct let_store {
     }
 };
 
-/// The number that an instruction rounds to 16 bits, where nothing else is done with the element.
+/// The number that an instruction rounds to 16 bits, if nothing else is done with the element.
 Expr rounded_alone(const Expr& element) {
     const auto* bits = element.as<Reinterpret>();
     const auto* half = bits ? bits->value.as<Cast>() : nullptr;
@@ -251,7 +251,7 @@ Stmt words_of_rows::as_word(const Stmt& first, const Stmt& second) {
     if (std::ranges::find(tensors_, a.store->name) == tensors_.end() || !a.store->index.type().is_scalar()) return {};
     const Expr at = written_out(a.index(), lets_);
     if (!is_const_one(simplify(written_out(b.index(), lets_) - at)) || !is_const_zero(simplify(at % 2))) return {};
-    // The first one's lets stand around those of the second: names of lets are their own.
+    // The lets of the first store stand around those of the second: all names differ.
     Stmt made = Store::make(a.store->name, mutate(word_of_elements(a.store->value, b.store->value)), simplify(at / 2),
                             {}, const_true(), {});
     for (const let_store* each : {&b, &a})
@@ -272,8 +272,8 @@ Stmt words_of_rows::visit(const Block* block) {
     return Block::make(made);
 }
 
-/// An element that several words have in common has a name. So have parts of addresses, which hide whose multiples they
-/// are.
+/// An element that several words share has a name. Parts of addresses have names too, which hide the numbers that they
+/// are multiples of.
 template <class Node> auto words_of_rows::visit_let(const Node* let) {
     if (is_half(let->value) && element_of(let->value)) return mutate(substitute(let->name, let->value, let->body));
     if (in_kernel_) lets_.emplace_back(let->name, let->value);

@@ -133,14 +133,14 @@ namespace {
 
 bool is_half(const Type& type) { return type.is_float() && type.bits() == 16; }
 
-/// The float that the bits of a shorter one in a word stand for.
+/// The f32 with the value of a shorter float, whose bits are in a word.
 Expr widened(const Expr& word, const Type& from) {
     const Expr bits = cast<std::uint32_t>(word);
     if (from.is_bfloat()) return reinterpret<float>(bits << 16);
     const auto number = [](std::uint32_t value) { return Expr(value); };
     const Expr magnitude = bits & number(0x7fff), exponent = magnitude & number(0x7c00);
-    // Below 2^-14 an integer times 2^-24. Else the exponent moves by 112, and what has the largest one keeps the
-    // largest.
+    // Below 2^-14 the value is an integer times 2^-24. Else the exponent moves by 112, and the largest exponent becomes
+    // the largest.
     const Expr moved = (magnitude << 13) + select(exponent == number(0x7c00), number(224u << 23), number(112u << 23));
     const Expr positive = select(exponent == number(0),
                                  reinterpret<std::uint32_t>(cast<float>(magnitude) * 5.9604644775390625e-8f), moved);
@@ -202,15 +202,15 @@ Stmt halves_as_words::visit(const Allocate* allocation) {
 
 namespace {
 
-/// What a binary operation on unsigned numbers makes of a signed one x: of x itself where it is not negative, of -1 - x
-/// where it is, as those are x's bits inverted.
+/// Applies an operation on unsigned numbers to a signed x: to x itself if it is not negative, else to -1 - x, x's bits
+/// inverted; that result is inverted again.
 template <class Operation> Expr downwards(const Expr& x, Operation of) {
     const Type bits = x.type().with_code(halide_type_uint);
     const Expr sign = select(x < 0, make_const(x.type(), -1), make_zero(x.type()));
     return cast(x.type(), of(cast(bits, x ^ sign))) ^ sign;
 }
 
-/// Zeros above the highest one of a word. Every step is a line of lets: written out, each would treble the expression.
+/// Zeros above the highest one of a word. Every step is a let: written out, each would treble the expression.
 Expr zeros_above(const Expr& word) {
     named_values lets;
     const auto named = [&](const Expr& value) {
@@ -277,11 +277,11 @@ Expr words_for_vulkan::visit(const Call* call) {
     }
     if (call->is_intrinsic(Call::count_leading_zeros) && call->args[0].type().bits() == 32 && call->type.is_scalar())
         return cast(call->type, zeros_above(reinterpret<std::uint32_t>(mutate(call->args[0]))));
-    // Rounding by an addition (math.cpp): SPIR-V is not told of what is strict, and drivers leave out what is added and
-    // subtracted again. The lowest bits of the sum are the integer.
+    // Rounding by an addition (math.cpp): SPIR-V is not told which arithmetic is strict, and drivers drop a number that
+    // is added and subtracted again. The lowest bits of the sum are the integer.
     if (call->is_intrinsic(Call::strict_sub) && call->type == Float(32) && is_const(call->args[1]))
         return cast<float>(reinterpret<int>(mutate(call->args[0])) - reinterpret<int>(call->args[1]));
-    if (call->name == "floor_f64") {  // of what fits an i64
+    if (call->name == "floor_f64") {  // of numbers that fit an i64
         const Expr x = mutate(call->args[0]), whole = cast<double>(cast<std::int64_t>(x));
         return whole - select(whole > x, make_const(Float(64), 1.0), make_const(Float(64), 0.0));
     }

@@ -9,7 +9,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// The first statements of a block, at most so many, and what follows them.
+/// The first statements of a block, at most `most`, and the rest.
 std::vector<Stmt> first_of(const Block* all, std::size_t most, Stmt& rest) {
     std::vector<Stmt> first{all->first};
     rest = all->rest;
@@ -21,7 +21,7 @@ std::vector<Stmt> first_of(const Block* all, std::size_t most, Stmt& rest) {
     return first;
 }
 
-/// How many stores fill 32 bits between them, if this is the first of such: 2 or 4, else 0.
+/// The number of stores that fill 32 bits together, if this is such a store: 2 or 4, else 0.
 int stores_of_word(const Store* store) {
     const auto* at = store ? store->index.as<Ramp>() : nullptr;
     const int bits = store ? store->value.type().bits() : 0, stores = bits == 8 ? 4 : bits == 16 ? 2 : 0;
@@ -44,7 +44,7 @@ private:
     const std::string& buffer_;
 };
 
-/// Whether a store puts a number, which does not depend on the others, `place` numbers beyond where another one does.
+/// Whether a store writes `place` numbers beyond another store, and its value does not read the memory that they write.
 bool is_beside(const Store* store, const Store* other, int place) {
     if (stores_of_word(store) != stores_of_word(other) || store->name != other->name) return false;
     reads own(store->name);
@@ -54,8 +54,8 @@ bool is_beside(const Store* store, const Store* other, int place) {
     return at->lanes == from->lanes && can_prove(at->base == from->base + place);
 }
 
-/// Vectors side by side, number by number: of neighbours first, whose pairs count as numbers of twice the bits. What is
-/// widened there is widened after it is moved.
+/// Vectors interleaved number by number: neighbours first, whose pairs then count as numbers of twice the bits. Numbers
+/// are widened after they are moved.
 Expr interleaved(const std::vector<Expr>& all) {
     const Type type = all[0].type();
     if (all.size() == 2) {

@@ -8,7 +8,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// A vector of bytes without a sign; undefined where it may be none. Halide gives small ones a sign.
+/// A vector of bytes without a sign; undefined if the numbers may be others. Halide gives small ones a sign.
 Expr without_sign(const Expr& e) {
     if (e.type().element_of() == UInt(8)) return e;
     const auto* given = e.as<Cast>();
@@ -17,7 +17,7 @@ Expr without_sign(const Expr& e) {
     return small ? given->value : Expr();
 }
 
-/// Both factors of a product of bytes, the one without a sign first; undefined where they are none.
+/// Both factors of a product of bytes, the one without a sign first; undefined if it is no such product.
 struct byte_factors {
     Expr without_sign, with_sign;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int side = 16;  ///< rows of a tile, and words of a row, each a sum or two neighbours
 constexpr int bytes_of_row = 64;
-constexpr int tiles_beside = 2;  ///< of a factor: of eight registers four hold sums
+constexpr int tiles_beside = 2;  ///< tiles of a factor: four of eight registers hold sums
 
 /// A loop nest with one store in it, taken apart.
 struct nest {
@@ -41,7 +41,7 @@ struct nest {
     }
 };
 
-/// How far an index moves with a loop.
+/// The step of an index with each iteration of a loop.
 Expr step_of(const Expr& index, const For* loop) {
     const Expr at = Variable::make(Int(32), loop->name);
     return simplify(substitute(loop->name, at + 1, index) - index);
@@ -59,11 +59,11 @@ protected:
     void visit(const Load* load) override { found = load, ++count; }
 };
 
-/// What is read of a factor: bf16, or words that hold two neighbours.
+/// The reads of a factor: bf16, or words that hold two neighbours.
 struct factor {
     std::string buffer;
-    Expr first;          ///< where its first element lies, in elements, as the steps
-    Expr along, summed;  ///< from one row or column to the next; to the next two neighbours of the summed index
+    Expr first;          ///< the place of its first element, in elements, as are the steps
+    Expr along, summed;  ///< the step to the next row or column; to the next two neighbours of the summed index
     bool in_words{};
 
     /// A tile of 16 rows, `step` apart.
@@ -120,7 +120,7 @@ private:
         return static_cast<int>(*extent);
     }
 
-    /// Says which loop it is, by what depends on it.
+    /// Finds a loop's role by the indices that depend on it.
     void place(const For* loop, const Expr& index, const Expr& a, const Expr& b) {
         const bool in_sums = depends_on(index, loop), in_a = depends_on(a, loop), in_b = depends_on(b, loop);
         const For** is = nullptr;
@@ -200,7 +200,7 @@ private:
     int row_count_{}, column_count_{}, word_count_{};
 };
 
-/// The sums of a stage, which stand behind where they begin at zero and may stand before what else is done with them.
+/// Replaces the sums of a stage. They stand behind the zeros that they begin with; other uses of the sums may follow.
 class replaces_sums : public IRMutator {
 public:
     explicit replaces_sums(const std::string& product) : product_(product), loops_(product + ".s1.") {}
@@ -230,7 +230,7 @@ private:
         const auto its = nest::of(all);
         return its && its->store->name == product_ && is_const_zero(its->store->value);
     }
-    /// Zeros are written only where the sums are not.
+    /// Zeros are written only outside the sums.
     Stmt tiled(const Stmt& loops, const Stmt& zeros) {
         found = true;
         const nest its = *nest::of(loops);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int line_bytes = 64;
 
-/// The rows of a tensor that a loop's body reads, where each begins, at the first iteration of the loops inside.
+/// The places at which the rows of a tensor begin that a loop's body reads, at the first iteration of the loops inside.
 class rows_read : public IRVisitor {
 public:
     rows_read(const std::string& tensor, int elements, named_values lets)
@@ -55,7 +55,7 @@ private:
     named_values lets_;
 };
 
-/// Whether an address needs no number of memory that changes with a variable, but from these tables.
+/// Whether every number in memory that an address needs, and that changes with a variable, is from these tables.
 class knows_later : public IRVisitor {
 public:
     knows_later(const std::string& variable, const std::vector<std::string>& tables)
@@ -78,7 +78,7 @@ private:
 };
 
 /// Asks for the line of an element. Halide's own intrinsic becomes prefetchnta, which keeps lines out of the
-/// second-level cache and has few of them under way; this becomes prefetcht1, and its like on other CPUs.
+/// second-level cache and has few of them under way. This one becomes prefetcht1, or its equivalent on other CPUs.
 Expr fetch(const std::string& tensor, const Type& element, const Expr& at) {
     constexpr int read = 0, second_level = 2, data = 1;
     const Expr address = reinterpret<std::uint64_t>(Variable::make(Handle(), tensor)) +
@@ -102,7 +102,7 @@ Stmt prefetch_rows::visit(const LetStmt* let) {
     return result;
 }
 
-/// One of two ways: what is asked for on it is not asked for on the other.
+/// One of two branches: lines that one fetches do not count as fetched in the other.
 Stmt prefetch_rows::visit(const IfThenElse* choice) {
     const auto before = fetched_;
     const Stmt taken = mutate(choice->then_case);
@@ -112,7 +112,8 @@ Stmt prefetch_rows::visit(const IfThenElse* choice) {
     return IfThenElse::make(mutate(choice->condition), taken, other);
 }
 
-/// The lines of a tensor's rows, in the order of memory, which the caches' own prefetchers follow; undefined: none.
+/// Fetches the lines of a tensor's rows in the order of memory, which the caches' own prefetchers follow. Undefined if
+/// there are none.
 Stmt prefetch_rows::fetches(const stream& of, const Stmt& body) {
     rows_read reads(of.tensor, of.elements, lets_);
     body.accept(&reads);

@@ -12,7 +12,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// What a statement names itself, and what it stores to.
+/// The names that a statement defines, and the buffers to which it stores.
 class own_names : public IRVisitor {
 public:
     Scope<> all;
@@ -33,7 +33,7 @@ public:
         loop->body.accept(&own_);
     }
 
-    /// Whether the last iteration keeps within all limits that were removed; undefined where there were none.
+    /// Whether the last iteration keeps within all limits that were removed; undefined if there were none.
     Expr last_is_within;
 
 protected:
@@ -49,7 +49,7 @@ protected:
     }
 
 private:
-    /// Whether the loop's iterations all see the same.
+    /// Whether an expression is the same in all iterations of the loop.
     bool is_fixed(const Expr& e) const {
         class finds_own_loads : public IRVisitor {
         public:
@@ -84,7 +84,7 @@ private:
     std::vector<Expr> required_;
 };
 
-/// The loop with another body, so many steps at a time as divide all.
+/// The loop with another body, the largest common divisor of `steps` and the iterations at a time.
 Stmt unrolled(const For* loop, const Stmt& body, int steps) {
     const int iterations = static_cast<int>(as_const_int(loop->extent).value());
     steps = std::gcd(iterations, steps);

@@ -15,10 +15,10 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr std::int64_t all_registers = 2048;  // bytes: 32 vectors of 512 bits
-constexpr std::int64_t small = 512;           // for the stack of what is there once
-constexpr std::int64_t most_indexed = 4096;   // bytes of one function, for the stack, that cannot be registers
+constexpr std::int64_t small = 512;           // bytes for the stack of an allocation outside loops
+constexpr std::int64_t most_indexed = 4096;   // bytes of one function for the stack that cannot be registers
 
-/// 0 where the size is known in the call only: that is on the heap as it is.
+/// 0 if only the call knows the size: such an allocation is on the heap already.
 std::int64_t bytes_of(const Allocate* allocate) {
     return std::int64_t{allocate->constant_allocation_size()} * allocate->type.bytes();
 }
@@ -32,15 +32,15 @@ bool fits_stack(const Allocate* allocate, int loops) {
     return bytes_of(allocate) <= (loops > 0 ? all_registers : small);
 }
 
-/// The same where some, `beyond`, do not fit together.
+/// The same if the allocations `beyond` do not fit together with the others.
 bool fits_stack(const Allocate* allocate, int loops, const std::set<std::string>& beyond) {
     return fits_stack(allocate, loops) && beyond.count(allocate->name) == 0;
 }
 
-/// Finds what is read or written at an index that only a loop knows: that is memory, and no registers.
+/// Finds allocations that are read or written at an index that only a loop knows: they are memory, not registers.
 class indexed_memory : public IRVisitor {
 public:
-    /// Those that do not fit the stack together: the largest first.
+    /// The allocations to leave out, largest first, so that the others fit the stack together.
     std::set<std::string> beyond(std::int64_t most) const {
         std::vector<std::pair<std::int64_t, std::string>> sizes;
         std::int64_t together = 0;
@@ -90,7 +90,7 @@ private:
     std::set<std::string> indexed_;
 };
 
-/// Names of what is taken once, before all loops, since some loop has it where it does not fit the stack.
+/// Names of allocations that are made once, before all loops, since they do not fit the stack inside some loop.
 class taken_once : public IRVisitor {
 public:
     explicit taken_once(const std::set<std::string>& beyond) : beyond_(beyond) {}

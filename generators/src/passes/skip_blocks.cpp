@@ -63,14 +63,14 @@ protected:
     }
 };
 
-/// Lets loops over the keys of a block begin and end where they are told.
+/// Clips loops over the keys of a block to the visited sub-blocks.
 class clip_loops : public IRMutator {
 public:
     clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks visited)
         : clipped_(clipped), visited_(std::move(visited)) {}
 
-    /// Throws unless each loop is there: what one leaves out, another must not read. A function that nobody reads, as
-    /// where a formula hides all pairs, is not made, and has none.
+    /// Throws unless each loop is found: keys that one loop leaves out, another must not read. A function that nobody
+    /// reads, for example if a formula hides all pairs, is not made, and has no loop.
     Stmt clip(const Stmt& body) {
         Stmt result = mutate(body);
         made_functions made;

@@ -13,7 +13,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int piece = 4;  ///< numbers in 128 bits, between which no instruction is needed but the last ones
+constexpr int piece = 4;  ///< numbers in 128 bits: only the last instructions move numbers between pieces
 
 bool is_side_of_square(int n, const Type& numbers) { return numbers.bits() == 32 && (n == 4 || n == 8 || n == 16); }
 
@@ -53,7 +53,7 @@ private:
         return Variable::make(vector.type(), lets_.back().first);
     }
 
-    /// In each piece four of the numbers in a's piece, 0 to 3, and in b's, 4 to 7.
+    /// Each piece takes four numbers from a's piece, 0 to 3, and from b's, 4 to 7.
     Expr by_pieces(const Expr& a, const Expr& b, const std::vector<int>& numbers) {
         std::vector<int> lanes;
         for (int first = 0; first < side_; first += piece)

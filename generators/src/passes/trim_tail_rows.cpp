@@ -13,7 +13,7 @@ Stmt trim_tail_rows::visit(const For* loop) {
         const std::string name = loop->name + ".rows";
         const Expr task = Variable::make(Int(32), loop->name), blocks = max((queries_ + (block_ - 1)) / block_, 1);
         rows_ = Variable::make(Int(32), name);
-        // Whole tiles, in all loops alike: what one loop reads another has made.
+        // Whole tiles, in all loops alike: each loop reads rows that another has made.
         const int tile = std::ranges::max(loops_, {}, &row_loop::rows).rows;
         body = LetStmt::make(name, min((queries_ - task % blocks * block_ + (tile - 1)) / tile * tile, block_),
                              mutate(body));
