@@ -11,14 +11,14 @@
 
 namespace attune::generators::inline analysis {
 
-/// A graph and what follows from it alone, found once and passed on.
+/// A graph and the facts that follow from it alone, found once and passed on.
 struct graph_facts {
     graph_ir graph;
     std::vector<dependence> depends;  ///< one for each node
     plan core;
     masking hides{};
     std::string decode_unsupported_reason;  ///< why no kernel is made for decode; empty if one is
-    std::optional<gradient_plan> gradient;  ///< if it makes gradients
+    std::optional<gradient_plan> gradient;  ///< if the graph makes gradients
     std::vector<bool> of_query_heads;       ///< whether a node needs the query head, one for each
     std::vector<double> magnitudes;         ///< of integers, one for each node
     wrapping wraps{};                       ///< which integers may leave i32

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-/// How large integers may be, by the graph alone.
+/// Bounds of integers, from the graph alone.
 namespace attune::generators::inline analysis {
 
 constexpr double largest_int = 2147483648.0, longest = 268435456.0;  ///< no tensor has more queries or keys
@@ -13,8 +13,8 @@ std::vector<double> magnitudes(const graph_ir& graph);
 
 /// Integers that may leave i32, where they wrap around, one for each node.
 struct wrapping {
-    std::vector<bool> here;   ///< a sum, a difference, a product and the like that may
-    std::vector<bool> below;  ///< whether it is one, or made of integers that are; not what tensors hold
+    std::vector<bool> here;   ///< a sum, a difference, a product and the like that may wrap around
+    std::vector<bool> below;  ///< the same, or a number made of such integers; elements of tensors are not
 };
 wrapping wrapping_of(const graph_ir& graph, const std::vector<double>& magnitudes);
 

@@ -9,7 +9,7 @@ namespace attune::generators::inline analysis {
 enum class masking : std::uint8_t {
     none,
     some,
-    window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call
+    window,  ///< all keys except some before the query: a constant number, at most 1024, or one that only the call
              ///< knows
 };
 masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends, formula_reader reader);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// What decides whether a pair is visible, brought to one shape however it was spelt: comparisons as sums, negations at
-/// the leaves.
+/// The conditions under which a pair is visible, in one shape however they were spelt: comparisons as sums, negations
+/// at the leaves.
 namespace attune::generators::inline analysis {
 
 /// An integer as a sum of nodes times numbers, and a number.
@@ -23,7 +23,7 @@ linear operator+(const linear& a, const linear& b);
 linear operator*(const linear& a, std::int64_t factor);
 inline linear operator-(const linear& a, const linear& b) { return a + b * -1; }
 inline linear operator+(const linear& a, std::int64_t constant) { return a + linear{{}, constant}; }
-/// The largest magnitude, of those of all nodes.
+/// The largest magnitude of the sum, from those of all nodes.
 double magnitude_of(const linear& sum, const std::vector<double>& of_nodes);
 
 /// A statement about a pair. Ordered, so that equal ones are found.
@@ -35,15 +35,15 @@ struct formula {
         flag,      ///< the condition `node` holds
         masked,    ///< the real `node` stands for -infinity
         all,
-        any,  ///< of `parts`; all of none holds, any of none does not
+        any,  ///< of `parts`; without parts `all` holds and `any` does not
     };
     is what = is::all;
-    bool negated{};  ///< of a flag, of masked
+    bool negated{};  ///< for flag and masked
     int node{-1};
     linear sum{};
     std::vector<formula> parts{};
-    /// Of a comparison whose integers may wrap around: it is about `sum` where all of these are within i32; else it is
-    /// what the condition `node` says, `negated` or not.
+    /// For a comparison whose integers may wrap around. If all of these are within i32, the statement is about `sum`;
+    /// else it is the condition `node`, `negated` or not.
     std::vector<linear> exact{};
 
     std::strong_ordering operator<=>(const formula&) const;
@@ -55,11 +55,11 @@ formula operator&&(const formula& a, const formula& b);
 formula operator||(const formula& a, const formula& b);
 formula operator!(const formula& a);
 
-/// What a formula's value differs with. Of a formula of one index only, `query` or `key` alone is set.
+/// The dependence of a formula's value. For a formula of one index only, `query` or `key` alone is set.
 dependence depends_on(const formula& f, const std::vector<dependence>& depends);
 dependence depends_on(const linear& sum, const std::vector<dependence>& depends);
 
-/// Reads conditions and scores of a graph as formulas, by what graph_facts know of it.
+/// Reads conditions and scores of a graph as formulas, with the help of its graph_facts.
 class formula_reader {
 public:
     formula_reader(const graph_ir& graph, const std::vector<dependence>& depends, const wrapping& wraps,
@@ -69,8 +69,8 @@ public:
     formula condition(int node);
     /// Whether a real is not -infinity.
     formula visible(int node);
-    /// An integer that may wrap around is itself; with `exact` it is the sum that it is as long as it does not, and
-    /// that sum is added to the list.
+    /// An integer that may wrap around is a term of its own. With `exact` it is its sum, which holds as long as it does
+    /// not wrap around; that sum is added to the list.
     linear sum(int node, std::vector<linear>* exact = nullptr) const;
 
     /// Simplifies `statement` under the assumption of `equation` (a == b). Empty if nothing changes.

@@ -10,14 +10,14 @@
 
 namespace attune::generators::inline analysis {
 
-/// A formula of queries, keys or values that is a number of each channel, in few bits, times factors that all channels
-/// share, such as the scale of a token. A product of such rows needs the factors once a pair, not once a channel.
+/// A formula of queries, keys or values: a number of few bits for each channel, times factors that all channels share,
+/// such as the scale of a token. A product of such rows needs the factors once a pair, not once a channel.
 struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
     bool whole{};                                             ///< codes are integers
-    integer_interval range = integer_interval::of_32_bits();  ///< so, of which numbers
-    bool in_order{};  ///< neighbouring channels lie side by side: a channel's position decides nothing
+    integer_interval range = integer_interval::of_32_bits();  ///< the range of such integers
+    bool in_order{};  ///< neighbouring channels lie side by side, and every channel has the same formula
 
     /// Whether codes are integers from -128 to 127.
     bool of_8_bits() const { return whole && range.is_within({-128, 127}); }
@@ -26,7 +26,7 @@ struct narrow_rows {
     std::int64_t span() const { return range.highest - range.lowest; }
 };
 
-/// Of the tensor at a node; nothing of an input, or of a formula of another form.
+/// The narrow rows of the tensor at a node; nothing for an input, or for a formula of another form.
 std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
 
 /// Whether an i16 holds the sum of two products of bytes that are no larger than these.

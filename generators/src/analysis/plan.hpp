@@ -20,28 +20,28 @@ struct further_contraction {
     int index{}, extent{};     ///< nodes
 };
 
-/// What lies under an attention core, or nothing but reals. Positions in graph_ir::nodes; -1 where there is none.
+/// The nodes of an attention core; a graph of reals alone has none. Positions in graph_ir::nodes; -1 if there is none.
 struct plan {
-    int scores{-1};          ///< what the statistic sees; where only scores are made, the outermost of them
+    int scores{-1};          ///< the statistic's scores; if only scores are made, the outermost of them
     int contraction{-1};     ///< the one q * t(k) under it
-    int query{-1}, key{-1};  ///< what is contracted: an input, or computed by queries(...) and keys(...)
+    int query{-1}, key{-1};  ///< the contracted tensors: inputs, or computed by queries(...) and keys(...)
     std::vector<further_contraction> further;  ///< under the scores
 
     statistic weights_by{};
     int statistic_node{-1};           ///< softmax(scores) or unnormalized(scores)
     int sink{-1};                     ///< of softmax
-    int weight_digits{};              ///< of 8 bits, to which weights may be rounded; 0: they are not
+    int weight_digits{};              ///< digits of 8 bits to which weights may be rounded; 0: they are not
     int weights{-1}, value{-1};       ///< of the weighted sums; the value is an input, or computed by values(...)
-    std::vector<int> summed_weights;  ///< what row_sum adds up; each once
+    std::vector<int> summed_weights;  ///< the weights that row_sum adds up; each once
     bool log_sum{}, maximum{};        ///< whether a log-sum-exp or a row maximum is asked for
 
     std::vector<kind> outputs;  ///< one for each of graph_ir::outputs
-    int saved_rows{};  ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum
+    int saved_rows{};  ///< rows that the kernel's first pass over the scores leaves to a second one: the row maximum
                        ///< and the inverse sum
 
-    int saved_output{-1};  ///< the output that tokens are made of, which the kernel writes for itself
+    int saved_output{-1};  ///< the output from which tokens are made; the kernel writes it for itself
 
-    std::vector<plan> others;  ///< further attention cores, of which each has what stands above `outputs` alone
+    std::vector<plan> others;                ///< further attention cores; each has only the members above `outputs`
     std::vector<const plan*> cores() const;  ///< all: this one first
 
     bool has_core() const { return scores >= 0; }
@@ -57,23 +57,23 @@ struct plan {
     }
 };
 
-/// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked
-/// at.
+/// The nodes from which `roots` are computed, themselves included. Nodes below one for which `ends` is true are left
+/// out.
 std::vector<bool> under(
     const graph_ir& graph, const std::vector<int>& roots,
     const std::function<bool(int)>& ends = [](int) { return false; });
 
-/// Nodes whose value counts whatever conditions say: not those that stand in a branch of where(), && or || alone.
+/// Nodes whose value counts whatever conditions say: nodes that stand only in a branch of where(), && or || do not.
 std::vector<bool> always_read(const graph_ir& graph);
 
-/// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
-/// differ from that.
+/// Whether tensors that a formula computes, not inputs, give the number of queries or keys: axes of inputs may then
+/// differ from it.
 bool length_is_given(const graph_ir& graph, operation computed);
 
 /// The node of each output.
 std::vector<int> output_nodes(const graph_ir& graph);
 
-/// What a node's value depends on, and whether it is worth computing once and keeping.
+/// The indices on which a node's value depends, and whether it is worth computing once and keeping.
 struct dependence {
     bool query{}, key{}, head{}, batch{}, channel{}, score{};
     std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
@@ -87,32 +87,31 @@ struct dependence {
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given = {});
 
-/// Sums over products of what depends on the query and what depends on the key, beside q * t(k), under some numbers of
-/// pairs.
+/// Sums over products of a factor of the query and a factor of the key, beside q * t(k), under some numbers of pairs.
 std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
                                                     const std::vector<int>& roots);
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
 plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends);
 
-/// Whether a node is an integer of a channel and of numbers of the call alone. Where it is an index that is always
-/// read, the runtime refuses a call in which it leaves its axis, so that kernels need not look.
+/// Whether a node is an integer that depends only on a channel and on numbers of the call. If such an integer is an
+/// index that is always read, the runtime refuses a call in which it leaves its axis; kernels need no check.
 bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& depends, int node);
 
-/// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key
-/// head alone, depends on the query.
+/// The same if the query heads of a group are stacked as rows: a number of the query head, unless it is one of its key
+/// head, then depends on the query.
 std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends);
 
-/// Whether the rows of keys or values are read where they lie: those of an input, or of a formula that is an input's
-/// element at kv_idx and d_idx and at indices that are the same for all keys. Elements of one byte are not: they are
-/// converted, once for all queries.
+/// Whether the rows of keys or values are read in place: those of an input, or of a formula that is an input's element
+/// at kv_idx and d_idx and at indices that are the same for all keys. Elements of one byte are not: they are converted,
+/// once for all queries.
 bool lies_in_rows(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
 
-/// The load that a formula of keys or values is: an input's element at d_idx and at any other indices, such as those of
-/// a page. -1: it is something else.
+/// The load, if a formula of keys or values is one: an input's element at d_idx and at any other indices, such as those
+/// of a page. Else -1.
 int load_of_rows(const graph_ir& graph, int tensor);
 
-/// The input whose rows queries, keys or values are: themselves, or by such a load. -1: they are computed.
+/// The input whose rows are the queries, keys or values, directly or by such a load. -1 if they are computed.
 int input_of_rows(const graph_ir& graph, int tensor);
 
 /// Whether the values of a graph are channels of its keys' rows, as in a cache of latents.
@@ -124,13 +123,13 @@ std::vector<bool> of_query_heads(const graph_ir& graph);
 /// Why no kernel of a graph is made for decode; empty if one is.
 std::string decode_unsupported_reason(const graph_ir& graph, const plan& core);
 
-/// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head)
-/// rather than for every pair or channel. What stands in `known` is left alone, and all below it.
+/// The nodes under `roots`, in reverse order, that are worth computing once for a query, a key or a (batch, head)
+/// rather than for every pair or channel. Nodes in `known`, and all below them, are left out.
 std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots,
                            const std::vector<int>& known);
 
-/// Loads among what `roots` are computed from, down to what `known` holds, whose last axis is read along the keys and
-/// another one along the queries.
+/// Loads under `roots`, down to the nodes in `known`, whose last axis is read along the keys and another one along the
+/// queries.
 std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends,
                                 const std::vector<int>& roots, const std::vector<int>& known);
 

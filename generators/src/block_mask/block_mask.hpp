@@ -10,29 +10,30 @@ struct tile {
     Halide::Expr query_tile, key_block, h, b;
 };
 
-/// Abstract interpretation of a graph over one tile: which of its pairs are visible. No pair is ever looked at.
+/// Abstract interpretation of a graph over one tile: decides which of its pairs are visible without looking at a single
+/// one.
 class tile_mask {
 public:
-    /// Of the request that the tables are of.
+    /// For the request of the tables.
     tile_mask(tile_tables& tables, tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);
 
-    /// Of the conditions and masked scores alone, whether they mask the pairs.
+    /// Whether the conditions and masked scores alone mask the pairs.
     verdict masked(int scores);
 
-    /// Of a condition.
+    /// The verdict on a condition.
     verdict decide(int node);
 
 private:
     tile_mask(const tile_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices,
               std::map<int, quantity> fixed);
 
-    /// Queries or keys of the tile that some statements about them leave over.
+    /// Queries or keys of the tile that meet some statements about them.
     struct side {
         Halide::Expr first, last;
-        std::vector<formula> where;  ///< of these, what `first` and `last` do not say by themselves
+        std::vector<formula> where;  ///< the statements that `first` and `last` do not express
     };
     struct sides {
         side queries, keys;
@@ -70,7 +71,7 @@ private:
     tile_mask where_is(int node, const Halide::Expr& value) const;
     pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
     dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
-    /// Whether tables can hold it: of one index, and closed.
+    /// Whether tables can hold it: it depends on one index, and has no free bound index.
     bool is_one_sided(const dependence& on) const {
         return on.query != on.key && !on.score && !on.channel && on.bound == 0;
     }
@@ -79,7 +80,7 @@ private:
     const kernel_request& request_;
     const kernel_inputs& inputs_;
     tile_tables& tables_;
-    std::shared_ptr<const facts> its_;  ///< of this graph, where what is fixed counts as one number of the tile
+    std::shared_ptr<const facts> its_;  ///< facts of this graph; fixed nodes count as one number of the tile
     const facts& known_;
     tile at_;
     std::map<int, Halide::Expr> indices_;  ///< of sums around

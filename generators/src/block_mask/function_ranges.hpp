@@ -5,7 +5,7 @@
 
 namespace attune::generators::inline block_mask {
 
-/// What a function of reals makes of a range, and one of two.
+/// The range of a function of one real over a range, and of a function of two.
 interval function_range(operation op, const interval& x);
 interval function_range(operation op, const interval& x, const interval& y);
 

@@ -5,7 +5,7 @@
 
 namespace attune::generators::inline block_mask {
 
-/// How a value goes with the one index that it depends on, q_idx or kv_idx.
+/// The direction in which a value changes with the one index that it depends on, q_idx or kv_idx.
 enum class direction : std::uint8_t { constant, up, down, either, none };
 
 /// One for each node, in order; nodes that depend on both have none.
@@ -15,7 +15,7 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
 /// Whether a node contains a sum or an any, one for each node.
 std::vector<bool> reduces(const graph_ir& graph);
 
-/// What is known of a graph's nodes before any kernel is made, where they depend on what `its` says.
+/// Facts about a graph's nodes that are known before any kernel is made, given the dependences `its`.
 struct facts {
     facts(const graph_facts& of, std::vector<dependence> its)
         : depends(std::move(its)),
@@ -30,7 +30,7 @@ struct facts {
     std::vector<bool> reduces;
 };
 
-/// A sum at one place: i32 where that holds every step, else i64.
+/// A sum at one place: an i32 if that holds every step, else an i64.
 Halide::Expr value_of(const linear& sum, pointwise& here, const facts& known);
 /// Whether a formula holds at one place.
 Halide::Expr holds(const formula& f, pointwise& here, const facts& known);

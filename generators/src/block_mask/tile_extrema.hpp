@@ -5,8 +5,9 @@
 
 namespace attune::generators::inline block_mask {
 
-/// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read
-/// by position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
+/// Exact extremes, over each tile of queries or of keys, of numbers that depend on the query or on the key alone: a
+/// table read by position, a remainder, any of their mixtures. They are computed once a call, take a few bytes a tile,
+/// and are shared.
 class tile_tables {
 public:
     tile_tables(const kernel_request& request, const kernel_inputs& inputs)
@@ -27,22 +28,22 @@ public:
     struct size {
         bool of_queries{}, by_head{}, by_batch{};
         int bytes{};
-        int places{};  ///< elements for each tile of keys beside it, at most; 0: it is of one side alone
+        int places{};  ///< elements for each tile of keys beside it, at most; 0: the table has one side alone
     };
     std::vector<size> sizes() const;
 
-    /// Of a real, or of a condition as 0 and 1.
+    /// The range of a real, or of a condition as 0 and 1.
     interval range(int node, const place& at);
-    /// Of a sum without constant, over the positions where all of `where` hold; over none it is beyond any value, the
-    /// lower end above the upper.
+    /// The range of a sum without constant, over the positions where all of `where` hold. If there are none, its lower
+    /// end is above its upper end, and both are beyond any value.
     interval range(const linear& sum, const std::vector<formula>& where, const place& at);
-    /// The position itself, likewise.
+    /// The range of the position itself, likewise.
     interval positions(const std::vector<formula>& where, const place& at);
-    /// Of a sum without constant that only rises or only falls: at the first and the last position, for it costs much
-    /// to compute.
+    /// A sum without constant that only rises or only falls, at the first and the last position; for sums that cost
+    /// much to compute.
     interval ends(const linear& sum, const place& at);
-    /// Of a condition that is read at the query and, along the axis of `index`, at a number of keys: whether any and
-    /// whether all queries of a tile have it where that number is `position`, one of `places` in a tile of keys.
+    /// For a condition that is read at the query and, along the axis of `index`, at a number of keys: whether any and
+    /// whether all queries of a tile have it when that number is `position`, one of `places` in a tile of keys.
     interval over_queries(int load, int index, const Halide::Expr& position, int places, const place& at);
 
 private:
@@ -59,7 +60,7 @@ private:
         Halide::Func extremes;  ///< (tile, head, batch), the latter two where they matter; over_queries: (position,
                                 ///< tile, head, batch)
         bool by_head{}, by_batch{};
-        int places{};  ///< of over_queries, in a tile of keys
+        int places{};  ///< for over_queries: places in a tile of keys
     };
     interval find(const key& wanted, const place& at);
     table make(const key& wanted) const;

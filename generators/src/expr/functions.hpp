@@ -6,7 +6,7 @@ namespace attune::generators::inline expr {
 
 struct known_of_argument {
     bool at_most_zero{};
-    bool pole{};  ///< a logarithm's argument may be where that is -infinity
+    bool pole{};  ///< a logarithm's argument may be its pole, where it is -infinity
 };
 quantity function_of_one(operation op, const quantity& x, const known_of_argument& known);
 quantity function_of_two(operation op, const quantity& x, const quantity& y);

@@ -1,11 +1,11 @@
 #pragma once
 #include <Halide.h>
 
-/// Interval arithmetic on Halide expressions, for values over a tile of (query, key) pairs. Never too narrow.
+/// Interval arithmetic on Halide expressions, for values over a tile of (query, key) pairs. Intervals are never too
+/// narrow.
 namespace attune::generators::inline expr {
 
-/// What is known of a condition over a tile: `may` = false only where no pair satisfies it, `must` = true only where
-/// all do.
+/// A verdict on a condition over a tile: `may` is false only if no pair satisfies it, `must` is true only if all do.
 struct verdict {
     Halide::Expr may = Halide::Internal::const_true();
     Halide::Expr must = Halide::Internal::const_false();
@@ -32,8 +32,8 @@ verdict never();
 /// Whether an end of a real's bounds is an infinity or NaN, as a sum of infinities is.
 Halide::Expr is_not_finite(const Halide::Expr& end);
 
-/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked` = standing for
-/// -infinity, which the bounds leave out, as they leave out NaN.
+/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked`: whether the
+/// value stands for -infinity. The bounds leave out -infinity and NaN.
 struct interval {
     Halide::Expr lo, hi;
     verdict masked = never();
@@ -54,12 +54,12 @@ interval remainder(const interval& a, const interval& b);
 interval minimum(const interval& a, const interval& b);
 interval maximum(const interval& a, const interval& b);
 interval bit_and(const interval& a, const interval& b);
-interval bit_or(const interval& a, const interval& b);  ///< of bit_xor, too
+interval bit_or(const interval& a, const interval& b);  ///< for bit_xor, too
 interval shift_left(const interval& a, const interval& b);
 interval shift_right(const interval& a, const interval& b);
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false);
 interval to_real(const interval& a);
-/// Of an i32 whose exact value this is: it wraps around, so whatever may leave i32 may be any.
+/// The range of an i32 from that of its exact value: it wraps around, so a value that may leave i32 may be any.
 interval within_i32(const interval& exact);
 
 verdict less(const interval& a, const interval& b);

@@ -7,7 +7,7 @@
 
 namespace attune::generators::inline expr {
 
-/// One expression of some, which are joined by twos, so that few wait for each other.
+/// Some expressions as one, joined by twos, so that few wait for each other.
 template <class Join> Halide::Expr joined(std::vector<Halide::Expr> all, const Join& join) {
     while (all.size() > 1) {
         std::vector<Halide::Expr> half;
