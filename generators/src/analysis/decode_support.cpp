@@ -49,7 +49,7 @@ int load_of_rows(const graph_ir& graph, int tensor) {
     const input_declaration& input = graph.inputs[graph.nodes[element.arguments[0]].input];
     const bool along_channels = graph.nodes[element.arguments[input.rank]].op == operation::d_idx;
     if (!has_dense_rows(input) || !along_channels) return -1;
-    // A row lies in one piece where no other index differs with the channel.
+    // A row lies in one piece if no other index differs with the channel.
     const std::vector<bool> made =
         under(graph, {element.arguments.begin() + 1, element.arguments.begin() + input.rank});
     for (std::size_t n = 0; n < made.size(); ++n)
@@ -68,7 +68,7 @@ namespace {
 /// A tensor that is just `input(..., kv_idx, ..., d_idx)`: the input and its other indices.
 struct rows_of_input {
     int input{};
-    std::vector<int> indices;  ///< nodes, but for the channel; -1: the axis's own
+    std::vector<int> indices;  ///< nodes, without the channel; -1: the axis's own
     bool operator==(const rows_of_input&) const = default;
 };
 
@@ -110,7 +110,7 @@ bool values_lie_in_keys(const graph_ir& graph, const std::vector<dependence>& de
 
 namespace {
 
-/// The same of one attention core.
+/// The same for one attention core.
 std::string decode_unsupported_reason_of(const graph_ir& graph, const plan& core) {
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     if (!core.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";

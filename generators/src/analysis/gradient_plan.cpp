@@ -44,8 +44,8 @@ private:
 
     static bool is_made_in_full(operation op) { return is_formed(op) || op == operation::tokens; }
 
-    /// A sum for each channel is made once, of what queries, keys and values are; anywhere else for each number that
-    /// it is a part of.
+    /// Queries, keys and values make a sum for each channel once; anywhere else it would be made anew for each number
+    /// that contains it.
     void check_projections(const gradient_term& term) const {
         const std::vector<bool> made = under(graph_, {term.value}, [&](int n) {
             return term.sums.contains(n) || node(n).op == operation::contract ||
@@ -87,8 +87,8 @@ private:
         add_term(term);
     }
 
-    /// What a norm passes back to its row is the row times one sum over the channels. Made first, it is a number of the
-    /// position; else each channel would meet each other one.
+    /// The gradient of a norm with respect to its row is the row times one sum over the channels. If that sum is made
+    /// first, it is a number of the position; else each channel would meet each other one.
     void add_up_first(gradient_term& term) const {
         if (term.is != form::placed || term.sums.empty() || term.over.size() < 2) return;
         std::vector<int> sums;
@@ -114,7 +114,7 @@ private:
         term.over.erase(over);
     }
 
-    /// A sum of matrix products, as where a rotation meets a channel and its partner, is a term for each.
+    /// A sum of matrix products, such as a rotation of a channel and its partner, becomes a term for each product.
     void add_term(const gradient_term& term) {
         if (term.is == form::placed && node(term.value).op == operation::add && !is_matrix_product(term)) {
             std::vector<gradient_term> parts;
@@ -172,7 +172,7 @@ private:
         return true;
     }
 
-    /// What no position decides may be made of the sums of either side, as the weights of projected keys are.
+    /// A term that no position decides may be made from the sums of either side; the weights of projected keys are.
     bool is_placed_by_keys(gradient_term& term, bool either) {
         if (!either) return false;
         term.of_queries = false;
@@ -183,7 +183,7 @@ private:
         return axis == axis_kind::key_head && node(index).op == operation::h;
     }
 
-    /// Whether a number, but for what `ends` holds, differs between the query heads of a group.
+    /// Whether a number, apart from the nodes in `ends`, differs between the query heads of a group.
     bool differs_in_group(int n, const std::vector<int>& ends) const {
         const instruction& it = node(n);
         if (std::ranges::find(ends, n) != ends.end()) return false;
@@ -226,7 +226,7 @@ private:
         return false;
     }
 
-    /// A value that is linear in sums over the other side, and else of this one.
+    /// Finds the sums over the other side in which a value is linear; all else in it belongs to this side.
     bool find_sums(const gradient_term& term, int n, std::vector<std::pair<int, gradient_sum>>& found) const {
         const auto other = [&](int x) { return term.of_queries ? of_key(x) : of_query(x); };
         const instruction& it = node(n);
@@ -247,7 +247,8 @@ private:
         return true;
     }
 
-    /// Where pair by pair: what is linear in the weights and no channel decides.
+    /// Finds the tiles of a term that is placed pair by pair: the parts that are linear in the weights and independent
+    /// of channels.
     void find_tiles(int n, std::vector<int>& tiles) const {
         const instruction& it = node(n);
         if (is_number(n) && of_pairs(n)) return tiles.push_back(n);

@@ -3,7 +3,7 @@
 namespace attune::generators::inline analysis {
 namespace {
 
-/// Finds the rows of a term, and what they are multiplied by.
+/// Finds the rows of a term, and their other factor.
 class product_reader {
 public:
     product_reader(const graph_ir& graph, const std::vector<dependence>& depends, const gradient_plan& plan,
@@ -54,8 +54,8 @@ private:
         return {};
     }
 
-    /// The largest part of the value that only `channel` counts, with all sums in it, or all else that it counts. The
-    /// value is linear in it.
+    /// Finds the largest part of the value that only `channel` counts and in which the value is linear. It contains all
+    /// sums, or all else that `channel` counts.
     bool find_rows(int channel) {
         std::uint64_t own = std::uint64_t{1} << channel;
         if (term_.added_first >= 0) {
@@ -78,7 +78,7 @@ private:
     const gradient_plan& plan_;
     const gradient_term& term_;
     int rows_{};                 // node
-    std::vector<bool> in_rows_;  // nodes that hold what the rows are made of
+    std::vector<bool> in_rows_;  // nodes that contain the rows' operands
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace attune::generators::inline analysis {
 namespace {
 
-/// What the reference evaluator computes alone.
+/// Refuses graphs that only the reference evaluator computes.
 void refuse_what_has_no_kernel(const graph_ir& graph) {
     if (std::ranges::any_of(graph.nodes,
                             [](const instruction& n) { return n.op == operation::tokens && n.argument_count == 3; }))
@@ -20,7 +20,7 @@ void refuse_what_has_no_kernel(const graph_ir& graph) {
             "them");
 }
 
-/// It has no attention core: what its kernel makes is found from its nodes (cpu/recurrence.hpp).
+/// A recurrence has no attention core: its kernel's work follows from its nodes (cpu/recurrence.hpp).
 std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, std::vector<dependence> depends) {
     plan core;
     std::vector<double> sizes = magnitudes(graph);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What no value of a function is below, where that is a number.
+/// A lower bound of a function's values, if there is one.
 struct bounded_function {
     operation of;
     double least;
@@ -39,7 +39,7 @@ constexpr by_operation<family::arithmetic, of_two> least_of_arithmetic{
     {operation::minimum, [](double a, double b) { return std::min(a, b); }},
     {operation::maximum, [](double a, double b) { return std::max(a, b); }}};
 
-/// What no value of a number is below, as far as its formula shows.
+/// A lower bound of a number, as far as its formula shows.
 double least_of(const instruction& node, const std::vector<double>& all) {
     const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : -infinity; };
     const bool is_square = node.op == operation::multiply && node.arguments[0] == node.arguments[1];
@@ -79,8 +79,8 @@ bool may_make_infinity(const graph_ir& graph, const std::vector<double>& least, 
     return node.op == operation::subtract && is_passed_real(argument(1));
 }
 
-/// What scores and weights are made of. A number of a query's, key's or value's row, or of an output, hides no pair: it
-/// is what arithmetic makes of it.
+/// The nodes under scores and weights. A number of a query's, key's or value's row, or of an output, hides no pair: an
+/// infinity there is a number for arithmetic.
 std::vector<bool> under_scores(const graph_ir& graph) {
     std::vector<bool> reached(graph.nodes.size());
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {

@@ -36,7 +36,7 @@ double size_of_terminal(const instruction& node) {
     return passed ? largest_int : longest;  // an index, a length
 }
 
-/// Of a node whose arguments are known, as if nothing wrapped around.
+/// The magnitude of a node from those of its arguments, as if nothing wrapped around.
 double size_of(const graph_ir& graph, const instruction& node, const std::vector<double>& all) {
     const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : 0.0; };
     const auto argument = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
@@ -97,8 +97,8 @@ std::vector<double> magnitudes(const graph_ir& graph) {
 
 namespace {
 
-/// Integers that count for more than where a tensor is read, or how long one is: kernels compute such places as if they
-/// could not leave i32, so that neighbours are read as one.
+/// Integers that are used as values, not only as the place of a read or the length of a tensor: kernels compute places
+/// as if they could not leave i32, so that neighbours are read as one.
 std::vector<bool> used_as_values(const graph_ir& graph) {
     std::vector<bool> used(graph.nodes.size());
     for (std::size_t n = graph.nodes.size(); n-- > 0;) {

@@ -142,8 +142,8 @@ linear formula_reader::sum(int number, std::vector<linear>* exact) const {
     return result;
 }
 
-/// Cases of one term that depends on query and key alike: exact, where its range would have forgotten what the other
-/// terms are.
+/// Cases of one term that depends on query and key alike. They are exact; the term's range would forget its relation to
+/// the other terms.
 bool formula_reader::split(const linear& whole, int splits, formula& result) {
     constexpr auto positive = formula::is::positive;
     for (const auto& [number, factor] : whole.terms) {
@@ -174,7 +174,7 @@ bool formula_reader::split(const linear& whole, int splits, formula& result) {
             return true;
         }
         if (node.op == operation::divide || node.op == operation::shift_right) {
-            // x / c >= n where x >= c * n, and x / c <= n where x < c * (n + 1).
+            // x / c >= n if and only if x >= c * n, and x / c <= n if and only if x < c * (n + 1).
             const linear by = sum(node.arguments[1]);
             if (!by.terms.empty() || std::abs(factor) != 1) continue;
             const std::int64_t c = node.op == operation::divide ? by.constant : std::int64_t{1} << (by.constant & 31);
@@ -202,7 +202,7 @@ formula formula_reader::compare(formula::is what, const linear& difference, int 
 
 namespace {
 
-/// A comparison as a statement about how much more one argument is than the other.
+/// A comparison as a statement about the difference of one argument and the other.
 struct comparison_rule {
     formula::is what;
     int larger, plus;
@@ -220,7 +220,7 @@ formula formula_reader::condition(int number) {
     const auto argument = [&](int i) { return condition(node.arguments[i]); };
     const auto is_integer = [&] { return graph_.nodes[node.arguments[0]].kind == kind::integer; };
     constexpr int most_splits = 4;
-    // How much more the argument number `a` is than the other.
+    // Argument number `a` minus the other.
     const auto more = [&](int a) { return sum(node.arguments[a]) - sum(node.arguments[1 - a]); };
     if (node.op == operation::constant) return node.integer != 0 ? always_true() : always_false();
     if (node.op == operation::logical_and) return argument(0) && argument(1);

@@ -5,8 +5,8 @@
 
 namespace attune::generators::inline base {
 
-/// What `work` returns. A sentence that it throws begins with what it is about, a graph or a file, unless it does so
-/// already. What it throws is std::runtime_error then, or std::logic_error where that says what cannot be.
+/// Returns the result of `work`. A sentence that it throws then begins with its subject, a graph or a file, unless it
+/// does so already. The exception is std::runtime_error, or std::logic_error if it was one.
 template <class Work> decltype(auto) about(std::string_view what, Work work) {
     try {
         return work();

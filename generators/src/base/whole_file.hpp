@@ -4,12 +4,12 @@
 
 namespace attune::generators::inline base {
 
-/// A file that is there whole or not at all: it is written under a random name beside its own and renamed when it is
-/// complete, so that neither a process that is killed nor another that writes the same file, in whatever container,
-/// leaves a part of it. What was never kept is removed.
+/// A file that is there whole or not at all. It is written under a random name beside its own and renamed when it is
+/// complete: neither a killed process nor another one that writes the same file, in whatever container, leaves a part
+/// of it. A file that was never kept is removed.
 class whole_file {
 public:
-    /// Throws std::runtime_error for a file that cannot be written, and for what is there and is no regular file.
+    /// Throws std::runtime_error for a file that cannot be written, and for a path that is no regular file.
     explicit whole_file(std::filesystem::path file);
     ~whole_file();
     whole_file(const whole_file&) = delete;
@@ -17,7 +17,7 @@ public:
 
     /// Where to write, until `keep`.
     const std::filesystem::path& part() const { return part_; }
-    /// Throws std::runtime_error where it cannot be renamed.
+    /// Throws std::runtime_error if it cannot be renamed.
     void keep();
 
 private:

@@ -125,7 +125,7 @@ Expr tile_mask::may_all(const std::vector<formula>& parts) {
     return both(result, apart);
 }
 
-/// Whether one pair may have all of some properties: of its query, of its key and of both.
+/// Whether one pair may have some properties together, of its query, of its key and of both.
 ///
 /// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound
 /// the same sum from two sides; and for several that bound keys between two numbers of a query, or queries between two
@@ -196,7 +196,7 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
     return result;
 }
 
-/// Each query by itself against the range of the keys, or each key against that of the queries.
+/// Tests each query by itself against the range of the keys, or each key against that of the queries.
 Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
     RDom row(0, by_queries ? request_.blocks().query_block : request_.blocks().key_block, "row");
@@ -218,7 +218,7 @@ Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& i
     return is_set(maximum(row, byte(result), "any_row"));
 }
 
-/// Whether, over the tile, some integer of a comparison may wrap around, so that its sum does not say what it decides.
+/// Whether, over the tile, some integer of a comparison may wrap around: its sum then does not decide it.
 Expr tile_mask::may_wrap(const formula& f) {
     const auto end = [](std::int64_t number) { return Internal::make_const(Int(64), number); };
     Expr result = no();
@@ -232,7 +232,7 @@ Expr tile_mask::may_wrap(const formula& f) {
     return result;
 }
 
-/// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
+/// Clips a side by a bound of its position, q_idx >= n. False if the statement has another form.
 bool tile_mask::clip(const formula& f, side& of, bool of_queries) {
     if (!is_compare(f)) return false;
     const parts its = split(f.sum);
@@ -304,7 +304,7 @@ Expr tile_mask::may_compare(const formula& f, const sides& in) {
     const parts its = split(f.sum);
     const bool one_term = its.of_both.terms.size() == 1 && its.of_query.terms.empty() && its.of_key.terms.empty();
     if (f.what == formula::is::zero && one_term) {
-        // x % m == c where some x of its range is the next one that is c after a multiple of m.
+        // x % m == c if the range of x contains the next number that is c after a multiple of m.
         const auto [node, factor] = *its.of_both.terms.begin();
         const instruction& remains = request_.graph().nodes[node];
         if (remains.op == operation::remainder && std::abs(factor) == 1 &&

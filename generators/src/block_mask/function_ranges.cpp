@@ -11,9 +11,9 @@ using namespace Halide;
 
 namespace {
 
-/// What a function's values are, whatever its argument is, and whether they rise with it, wherever it is defined.
+/// Whether a function's values rise with its argument wherever it is defined, and limits of these values.
 enum class course : std::uint8_t { any, rising, in_steps };
-/// Numbers of which a function is not NaN.
+/// The numbers for which a function is not NaN.
 enum class domain : std::uint8_t { all, finite, up_to_one, part };
 struct limits {
     std::optional<float> low, high;

@@ -12,7 +12,7 @@ direction turned(direction d) {
     return d == direction::up ? direction::down : d == direction::down ? direction::up : d;
 }
 
-/// Of a sum, a minimum, a conjunction.
+/// The direction of a sum, a minimum, a conjunction.
 direction together(direction a, direction b) {
     if (a == direction::constant) return b;
     if (b == direction::constant) return a;
@@ -26,7 +26,7 @@ direction times(direction d, const instruction& factor) {
     return factor.integer > 0 ? d : factor.integer < 0 ? turned(d) : direction::constant;
 }
 
-/// The arguments of an operation; what is not there is constant.
+/// The arguments of an operation; absent ones count as constant.
 struct operands {
     direction a, b;
     const instruction *x, *y;

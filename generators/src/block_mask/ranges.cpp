@@ -16,7 +16,7 @@ using namespace Halide;
 
 namespace {
 
-constexpr int most_places = 5, most_chosen_places = 16;  // of each index that a tensor is read at
+constexpr int most_places = 5, most_chosen_places = 16;  // of each index at which a tensor is read
 
 using of_two = interval (*)(const interval&, const interval&);
 constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
@@ -63,8 +63,7 @@ tile_mask::parts tile_mask::split(const linear& sum) const {
     return result;
 }
 
-/// A number of the call may be arbitrarily large. Beside numbers that are small it is clamped where that changes
-/// nothing.
+/// A number of the call may be arbitrarily large. Beside small numbers it is clamped if that changes nothing.
 bool tile_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
     const auto [node, factor] = *sum.terms.begin();
@@ -146,7 +145,7 @@ interval tile_mask::range(int number, const sides& in) {
 
 namespace {
 
-/// Wide enough for what arithmetic makes of two i32.
+/// The range in i64, wide enough for a result of arithmetic on two i32.
 interval in_i64(const interval& a) {
     const auto end = [](const Expr& e) { return e.defined() ? cast<std::int64_t>(e) : e; };
     return {end(a.lo), end(a.hi)};
@@ -169,7 +168,7 @@ interval tile_mask::compute(int number, const sides& in) {
 
 namespace {
 
-/// What an operation makes of its arguments, which may be masked.
+/// The result of an operation whose arguments may be masked.
 interval with_masked(const instruction& node, interval made, const interval& a, const interval& b) {
     const visibility rule = visibility_of(node);
     if (rule == visibility::as_first) made.masked = a.masked || made.masked;
@@ -224,7 +223,7 @@ interval tile_mask::of_operation(int number, const sides& in) {
     return {};
 }
 
-/// What a sum is made of, term by term.
+/// The range of a sum, term by term.
 interval tile_mask::reduce(int number) {
     const instruction& node = request_.graph().nodes[number];
     const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
@@ -279,7 +278,7 @@ Expr tile_mask::one_of(int index, const interval& positions, const Expr& number)
     return clamp(position, 0, max(op == operation::q_idx ? inputs_.query_length : inputs_.key_length, 1) - 1);
 }
 
-/// A tensor read at few places: all of them are looked at.
+/// A tensor that is read at few places: looks at all of them.
 interval tile_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     if (known_.depends[number].score) return {{}, {}, verdict{}};  // the place is known once the score is
@@ -291,7 +290,7 @@ interval tile_mask::enumerate(int number, const sides& in) {
     std::vector<Halide::Range> places;
     const bool is_choice = chooses(request_.graph().nodes[node.arguments[0]].op);
     const int most = is_choice ? most_chosen_places : most_places;
-    bool of_each_query = false;  // of what the call chooses for each query, a table says what those of a tile chose
+    bool of_each_query = false;  // keys that the call chooses for each query: a table has those of a tile
     for (int i = 1; i < node.argument_count; ++i) {
         const int index = node.arguments[i];
         if (is_uniform(known_.depends[index])) continue;
@@ -344,8 +343,8 @@ interval tile_mask::enumerate(int number, const sides& in) {
     return result;
 }
 
-/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where
-/// there is none.
+/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 if there
+/// is none.
 int tile_mask::few_valued_index(int number) const {
     const instruction& node = request_.graph().nodes[number];
     for (int i = 0; i < node.argument_count; ++i) {
@@ -380,8 +379,8 @@ verdict tile_mask::decide_real(int number, const sides& in) {
         return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
     }
     if (node.op != operation::any) return {};  // which is always right
-    // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between them does
-    // not count.
+    // Tensors that are read at few places are looked at one place at a time: elements between the entries of two tiles'
+    // lists do not count.
     const int index = few_valued_index(number);
     const interval positions = index < 0 ? interval{} : range(index, in);
     if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);

@@ -18,15 +18,15 @@ std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
     return {-far, far};
 }
 
-/// A value as its tile's lower and its upper bound. Of NaN the former is -infinity, by which `find` knows it.
+/// A value as its tile's lower and its upper bound. For NaN the lower one is -infinity, by which `find` knows it.
 std::pair<Expr, Expr> bounding(const Expr& value, const Expr& low) {
     if (!value.type().is_float()) return {value, value};
     const Expr is_nan = holds_nan(value);
     return {or_negative_infinity(!is_nan, value), select(is_nan, low, value)};
 }
 
-/// A table in memory, for a GPU a tile a thread. Its loops are not cut where clamps begin and end: of a formula that
-/// saturates, the place is beyond an i32.
+/// A table in memory; on a GPU a thread makes the entry of a tile. Its loops are not partitioned where clamps begin and
+/// end: in a formula that saturates, such a place is beyond an i32.
 void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device) {
     // Schedule
     extremes.compute_root().never_partition_all();

@@ -5,7 +5,7 @@
 
 namespace attune::generators::inline codegen {
 
-/// What Halide is told to compile for.
+/// The target for which Halide compiles.
 Halide::Target halide_target(const level& isa);
 
 }  // namespace attune::generators::inline codegen

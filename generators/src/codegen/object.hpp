@@ -6,13 +6,13 @@
 
 namespace attune::generators::inline codegen {
 
-/// That of the Halide which compiles: "21.0.0".
+/// The version of the compiling Halide: "21.0.0".
 std::string halide_version();
 
 /// Compiles the kernels, all of this ISA level, and for each the function that says which blocks it visits, into one
 /// object, which is empty without kernels. With `checked` they have AddressSanitizer in them (Halide's feature asan),
 /// for a program that is linked with it. With an `assembler` CUDA kernels are images with machine code in them. A line
-/// of progress a kernel goes to stderr. Throws std::runtime_error, naming the variant, where a graph cannot be
+/// of progress a kernel goes to stderr. Throws std::runtime_error, which names the variant, if a graph cannot be
 /// compiled.
 void emit_object(std::span<const listed_kernel> kernels, const level& isa, const std::string& file,
                  bool checked = false, const assembler* assembles = nullptr);

@@ -29,7 +29,7 @@ private:
     std::optional<schedule> given_schedule(const tuned_kernel& of);
     int try_given(const std::vector<tuned_kernel>& all);
     std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
-    std::filesystem::path file_of(const tuned_kernel& of);  ///< of the schedules that are kept
+    std::filesystem::path file_of(const tuned_kernel& of);  ///< the file of kept schedules
     void keep(const tuned_kernel& of, const database_entry& entry);
 
     build_request what_;

@@ -24,8 +24,8 @@ public:
     /// Copies the object of this key to `file` if there is one. A damaged entry counts as none, and `problem` says so
     /// in a sentence.
     bool fetch(const std::string& key, const std::filesystem::path& file, std::string& problem) const;
-    /// Keeps `file` as the object of this key. If it cannot be kept, which is no error, returns why; else "", and what
-    /// others that were killed have left half written for an hour is removed.
+    /// Keeps `file` as the object of this key. If it cannot be kept, which is no error, returns why; else "". Removes
+    /// half-written files of killed processes that are an hour old.
     std::string store(const std::string& key, const std::filesystem::path& file) const;
 
 private:

@@ -7,9 +7,9 @@
 
 namespace attune::generators::inline emit {
 
-/// What the generators found out about a graph, in words: attune::graph_notes. inspect/notes.hpp finds it.
+/// Facts that the generators found about a graph, in words: attune::graph_notes. inspect/notes.hpp finds them.
 struct variant_notes {
-    std::vector<std::pair<std::string, std::string>> conditions;  ///< a part of the mask, and what it does for blocks
+    std::vector<std::pair<std::string, std::string>> conditions;  ///< a part of the mask, and its effect on blocks
     std::vector<std::string> conventions;
 };
 

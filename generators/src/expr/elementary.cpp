@@ -20,7 +20,7 @@ Expr real(double x) { return Internal::make_const(Float(64), x); }
 Expr bits_of(const Expr& x) { return reinterpret<std::uint32_t>(x); }
 Expr magnitude_bits(const Expr& x) { return bits_of(x) & word(0x7fffffffu); }
 Expr sign_bit(const Expr& x) { return bits_of(x) & word(0x80000000u); }
-/// A value with the sign of another one, by bits: of zero, too.
+/// A value with the sign of another one, by bits: also that of a zero.
 Expr signed_as(const Expr& value, const Expr& x) { return reinterpret<float>(bits_of(value) ^ sign_bit(x)); }
 Expr bits_where(const Expr& condition, std::uint32_t bits, const Expr& value) {
     return reinterpret<float>(select(condition, word(bits), bits_of(value)));
@@ -66,7 +66,7 @@ Expr logarithm_of(const Expr& x) {
     return exponent + log_of_ratio((part - real(1)) / (part + real(1))) * real(1 / log_of_2);
 }
 
-/// An angle by quarters of a turn: how many, modulo 4, and what is left, from -pi/4 to pi/4, in f64.
+/// An angle in quarters of a turn: their number, modulo 4, and the rest, from -pi/4 to pi/4, in f64.
 struct angle {
     Expr quarters, rest;
 };
@@ -196,7 +196,7 @@ Expr atan_of(const Expr& x) {
 }
 Expr atan2_of(const Expr& y, const Expr& x) {
     const Expr value = cast<float>(angle_of(widened(y), widened(x)));
-    // Of y = 0 the sign of a zero x decides, too.
+    // If y = 0, the sign of a zero x decides, too.
     const Expr is_behind = magnitude_bits(y) == word(0) && sign_bit(x) != word(0);
     return nan_where(holds_nan(x) || holds_nan(y),
                      signed_as(select(is_behind, Expr(static_cast<float>(pi)), value), y));
@@ -204,7 +204,7 @@ Expr atan2_of(const Expr& y, const Expr& x) {
 
 Expr pow_of(const Expr& x, const Expr& y) {
     const Expr base = abs(widened(x)), exponent = widened(y);
-    // Of zero and of infinity no exponent that is not 0 is too small.
+    // For zero and for infinity every exponent other than 0 counts, however small.
     const Expr logarithm =
         select(base == real(0), real(-1e60), base >= real(1e300), real(1e60), logarithm_of(max(base, real(1e-300))));
     const Expr times = clamp(exponent, real(-1e30), real(1e30)) * logarithm;
@@ -221,7 +221,7 @@ Expr pow_of(const Expr& x, const Expr& y) {
 }
 
 namespace {
-/// What is left of x by multiples of y, both positive, less than 2^29 of them: their product is exact in f64.
+/// The rest of x after multiples of y, both positive, less than 2^29 of them: their product is exact in f64.
 Expr rest_of(const Expr& x, const Expr& y) {
     const Expr rest = x - floor(x / y) * y;
     return select(rest < real(0), rest + y, rest >= y, rest - y, rest);

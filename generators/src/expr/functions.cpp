@@ -47,7 +47,7 @@ constexpr by_operation<family::function, rule> of_one{
                                     : x; },
       [](const Expr& x) { return select(holds_nan(x), x, x > 0.0f, 1.0f, x < 0.0f, -1.0f, 0.0f); }}}};
 
-/// By multiplication where that is exact to an ulp; of any other exponent as C's.
+/// A power: by multiplication if that is exact to an ulp; for any other exponent as C's.
 Expr power(const Expr& x, const Expr& y) {
     if (const auto exponent = as_const_float(y)) {
         if (*exponent == 1) return x;

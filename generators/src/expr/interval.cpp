@@ -25,7 +25,7 @@ const auto plus = [](const Expr& a, const Expr& b) { return a + b; };
 const auto smaller = [](const Expr& a, const Expr& b) { return min(a, b); };
 const auto larger = [](const Expr& a, const Expr& b) { return max(a, b); };
 
-// What masked arguments make of `masked` stands in ir/visibility.hpp; here it is what arithmetic makes of numbers.
+// ir/visibility.hpp has the rules of `masked` for masked arguments; this file has the arithmetic of numbers.
 
 /// Kernels may contract and reorder f32 arithmetic: ends move outwards by a few units in the last place of `scale`.
 interval widened(interval a, const Expr& scale) {
@@ -42,7 +42,7 @@ interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d) {
     return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d))};
 }
 
-/// What arithmetic makes of two ranges, of which an infinite one may make NaN.
+/// The result of arithmetic on two ranges; an infinite range may make NaN.
 interval made_of(interval result, const interval& a, const interval& b) {
     result.nan = either(a.nan, b.nan);
     for (const interval* each : {&a, &b, &std::as_const(result)})
@@ -118,7 +118,8 @@ interval divide(const interval& a, const interval& b) {
         const Expr safe = b.lo > 0.0f || b.hi < 0.0f, lo = select(safe, b.lo, 1.0f), hi = select(safe, b.hi, 1.0f);
         interval quotient = corners(a.lo / lo, a.lo / hi, a.hi / lo, a.hi / hi);
         quotient = widened(quotient, magnitude(quotient));
-        // Without a sign, the divisor may be as small as it likes. Infinities do not compute, so a bound below them.
+        // If the divisor's sign is unknown, it may be arbitrarily small. The bound is below infinities, since they do
+        // not compute.
         const Expr huge = 1e38f;
         interval result = made_of({select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge)}, a, b);
         result.nan = either(result.nan, !safe), result.masked.may = !safe;
@@ -223,7 +224,7 @@ interval within_i32(const interval& exact) {
 
 namespace {
 
-/// By the ends. An end that is NaN says nothing, and no comparison holds of a value that is.
+/// Decides by the ends. An end that is NaN decides nothing, and no comparison with a NaN holds.
 verdict decided(const interval& a, const interval& b, const Expr& may, const Expr& must) {
     return {either(may, either(a.masked.may, b.masked.may)),
             both(must, both(opposite(either(a.nan, b.nan)), both(opposite(a.masked.may), opposite(b.masked.may))))};

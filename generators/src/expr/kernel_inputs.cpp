@@ -19,9 +19,9 @@ Type halide_type(element_type e) {
         case element_type::i16: return Int(16);
         case element_type::u8:
         case element_type::boolean:
-        case element_type::f8_e4m3:  // converted where they are read
+        case element_type::f8_e4m3:  // converted when they are read
         case element_type::f8_e5m2: return UInt(8);
-        case element_type::f64:  // of numbers alone
+        case element_type::f64:  // for numbers alone
         case element_type::any: break;
     }
     throw std::runtime_error("an input has no element type");
@@ -94,7 +94,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
     scalars_.resize(graph.inputs.size());
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& input = graph.inputs[i];
-        // No input may share a name with what kernels compute on their way.
+        // No input may share a name with a function of kernels.
         const std::string name = "input_" + std::string(input.name);
         const element_type element = element_of(input, request.types);
         if (input.is_scalar) {
@@ -138,7 +138,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
     read_numbers(request);
 
     most_keys_in_use = Func("most_keys_in_use");
-    if (decodes(request.schedule) && !request.on_gpu()) {  // whose lengths the caller cannot read
+    if (decodes(request.schedule) && !request.on_gpu()) {  // the caller cannot read their lengths
         most_keys_in_use() = clamp(input_keys_in_use, 0, key_length);
         most_keys_in_use.compute_root();
         return;

@@ -1,4 +1,5 @@
-// What nodes read: inputs, what the kernel computed in full, and what it computed before the first score.
+// Reads of nodes: inputs, tensors that the kernel computes in full, and tensors that it computes before the first
+// score.
 #include "expr/math.hpp"
 #include "expr/pointwise.hpp"
 
@@ -8,7 +9,7 @@
 namespace attune::generators::inline expr {
 using namespace Halide;
 
-/// An element of tokens, an output or a formed tensor: what the kernel computed itself has no -infinity.
+/// An element of tokens, an output or a formed tensor: tensors that the kernel computes itself have no -infinity.
 quantity pointwise::load_computed(const instruction& node) {
     const Func& tensor = inputs_.computed.at(node.arguments[0]);
     const instruction& of = request_.graph().nodes[node.arguments[0]];
@@ -42,7 +43,7 @@ bool pointwise::runs_over_channels(const instruction& index, axis_kind along) co
                                              (along == axis_kind::depth ? operation::depth : operation::value_depth);
 }
 
-/// An element of what is computed before the first score.
+/// An element of a tensor that is computed before the first score.
 quantity pointwise::load_precomputed(const instruction& node) {
     const graph_ir& graph = request_.graph();
     const int tensor = node.arguments[0];
@@ -76,8 +77,8 @@ std::vector<Expr> pointwise::place_of(int load) {
     const ImageParam& tensor = inputs_.tensor(input);
     std::vector<Expr> at;
     if (const auto row = at_.rows.find(load); row != at_.rows.end()) {
-        // The bound is for Halide's inference alone, which is told of the first row. The address is linear in the
-        // innermost index, so that it reaches every other one (tests/generators/caches.tests.cpp).
+        // The bound serves Halide's inference alone, which sees the first row. The address is linear in the innermost
+        // index, so that it reaches every other row (tests/generators/caches.tests.cpp).
         at.assign(static_cast<std::size_t>(declared.rank), 0);
         at[0] = unsafe_promise_clamped(row->second + at_.d, 0, tensor.dim(0).extent() - 1);
         return at;
@@ -122,7 +123,7 @@ Expr pointwise::row_of(int load) {
 
 namespace {
 
-/// By the bits that lie in memory: a compiler may take it that a conversion makes no infinity.
+/// Tests the bits in memory: a compiler may assume that a conversion makes no infinity.
 Expr lies_as_negative_infinity(element_type declared, const Expr& element, const Expr& value) {
     if (element.type() == Float(16)) return reinterpret<std::uint16_t>(element) == cast<std::uint16_t>(Expr(0xfc00));
     if (declared == element_type::f8_e5m2) return element == cast<std::uint8_t>(Expr(0xfc));
@@ -141,7 +142,7 @@ quantity pointwise::load(const instruction& node) {
     if (node.kind == kind::integer) return {cast<int>(element), {}};
     const bool narrow = declared.element == element_type::f8_e4m3 || declared.element == element_type::f8_e5m2;
     const Expr value = narrow ? from_f8(declared.element == element_type::f8_e4m3, element) : cast<float>(element);
-    // What lies along a depth is an element of a row, never a score: -infinity masks nothing there.
+    // Along a depth lie elements of a row, never scores: -infinity masks nothing there.
     const axis_kind last = declared.axes[declared.rank - 1].kind;
     const bool of_row = is_precomputing() && (last == axis_kind::depth || last == axis_kind::value_depth);
     if (declared.element == element_type::f8_e4m3 || of_row || depends_[node.arguments[declared.rank]].channel)

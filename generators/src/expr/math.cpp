@@ -61,7 +61,7 @@ Expr compared(Internal::Call::IntrinsicOp strict, const Expr& a, const Expr& b, 
 Expr is_less(const Expr& a, const Expr& b) {
     return compared(Internal::Call::strict_lt, a, b, [](Expr x, Expr y) { return x < y; });
 }
-/// Of vectors Halide makes strict_le of strict_lt turned round, which holds of NaN.
+/// For vectors Halide makes strict_le from strict_lt turned round, which is true for NaN.
 Expr is_less_equal(const Expr& a, const Expr& b) {
     return a.type().is_float() ? is_less(a, b) || is_equal(a, b) : a <= b;
 }
@@ -88,8 +88,8 @@ Expr exponential_of_nonpositive(const Expr& x) { return exp2_of_nonpositive(x * 
 
 namespace {
 
-/// What a product is without its constant factors, and these. They alone are looked for: to simplify all of x takes as
-/// long as it is large when its shared parts are written out.
+/// A product without its constant factors, and their product. Only factors are looked for: simplifying all of x would
+/// take time in proportion to its size with all shared parts written out.
 std::pair<Expr, double> without_factor(const Expr& x) {
     Expr of = x;
     double factor = 1;
@@ -162,7 +162,7 @@ Expr exponential(const Expr& x) { return select(holds_nan(x), x, exp(clamp(x, -1
 Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); }
 
 Expr real_of_bits(const Expr& byte, const Expr& shift, const Expr& mask, int offset) {
-    // Of 2^(23 - shift), the bit number `shift` is worth 1: no bit has to move.
+    // In 2^(23 - shift) the bit number `shift` is worth 1: no bit has to move.
     const Expr power = (cast<std::uint32_t>(127 + 23) - cast<std::uint32_t>(shift)) << 23,
                in_place = cast<std::uint32_t>(byte) & (mask << cast<std::uint32_t>(shift));
     return strictly(Internal::Call::strict_sub, reinterpret<float>(in_place | power),
@@ -273,7 +273,7 @@ Expr or_negative_infinity(const Expr& condition, const Expr& a) {
 
 Expr philox(const Expr& seed, const Expr& upper_half, const Expr& b, const Expr& h, const Expr& q, const Expr& k) {
     const auto word = [](const Expr& x) { return cast<uint32_t>(x); };
-    // Every round is a line of lets: written out, each would double the expression.
+    // Every round is a set of lets: written out, each would double the expression.
     std::vector<std::pair<std::string, Expr>> lets;
     const auto named = [&](const Expr& value) {
         const std::string name = Internal::unique_name("philox");

@@ -59,9 +59,9 @@ std::optional<packed_code> packed_code_of(const graph_ir& graph, int integer) {
 
 }  // namespace
 
-/// Of channels of a cache. Bytes are widened as they are read; what a shift, a mask, an offset and a conversion
-/// would take is done by two operations of bits and a subtraction. LLVM would rather mask bytes first, in a register,
-/// from which widening them takes longer than from memory: so it is not told the mask.
+/// Serves channels of a cache. Bytes are widened as they are read; two operations on bits and a subtraction do the work
+/// of a shift, a mask, an offset and a conversion. The mask is hidden from LLVM: it would mask bytes first, in a
+/// register, and widening takes longer from a register than from memory.
 Expr pointwise::real_of_packed(const instruction& conversion) {
     if (!decodes(request_.schedule) || !request_.target->widens_bytes) return {};
     const int integer = conversion.arguments[0];

@@ -23,10 +23,10 @@ namespace {
 Expr either(const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined() ? a : a || b; }
 Expr both(const Expr& a, const Expr& b) { return a.defined() && b.defined() ? a && b : Expr(); }
 
-/// How far to shift: never beyond what the machine can.
+/// The bits to shift by, at most 31.
 Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
 
-/// Rounded toward zero; of what no i32 can be the nearest one, 0 of NaN.
+/// Rounded toward zero; the nearest i32 for numbers beyond, 0 for NaN.
 quantity as_integer(const quantity& x) {
     if (!x.value.type().is_float()) return {cast<int>(x.value), {}};
     const Expr value = cast<int>(clamp(x.value, -2147483648.0f, 2147483520.0f));
@@ -43,8 +43,8 @@ quantity larger(const quantity& a, const quantity& b) {
 }
 
 using of_two = Expr (*)(const Expr&, const Expr&);
-constexpr of_two divided = nullptr;  // by what it depends on: pointwise::divide
-/// Where one argument is masked, so is the result: but the maximum, which is the other one.
+constexpr of_two divided = nullptr;  // see pointwise::divide
+/// If one argument is masked, so is the result; only the maximum then is the other one.
 constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
     {operation::negate, [](const Expr& a, const Expr&) { return -a; }},
     {operation::absolute, [](const Expr& a, const Expr&) { return cast(a.type(), abs(a)); }},
@@ -69,13 +69,13 @@ bool is_of_last_bits(operation op) {
     return std::ranges::find(all, op) != std::end(all);
 }
 
-/// A number, masked also where a condition holds (undefined: nowhere).
+/// A number that is also masked if a condition holds (undefined: never).
 quantity unless(const Expr& condition, const quantity& x) {
     if (!condition.defined()) return x;
     return {select(condition, 0.0f, x.value), either(x.masked, condition), x.nothing};
 }
 
-/// Whether a quotient of numbers is -infinity: of a number that is not 0 by a 0 of the other sign.
+/// Whether a quotient of numbers is -infinity: that of a number other than 0 by a 0 of the other sign.
 Expr is_below_all(const Expr& a, const Expr& b) {
     const auto bits = [](const Expr& x) { return reinterpret<std::uint32_t>(x); };
     const Expr zero = cast<std::uint32_t>(0), sign = Expr(std::uint32_t{0x80000000});
@@ -95,7 +95,7 @@ quantity choose(const quantity& condition, const quantity& x, const quantity& y)
     return {value, (condition.value && p) || (!condition.value && q)};
 }
 
-/// Where a result is nothing: a product where a factor is, a sum where all terms are.
+/// Whether a result is nothing: a product if a factor is, a sum if all terms are.
 constexpr of_two first_of = [](const Expr& a, const Expr&) { return a; };
 constexpr of_two neither = [](const Expr&, const Expr&) { return Expr(); };
 constexpr by_operation<family::arithmetic, of_two> nothing_of{
@@ -103,7 +103,7 @@ constexpr by_operation<family::arithmetic, of_two> nothing_of{
     {operation::subtract, both},     {operation::multiply, either},   {operation::divide, first_of},
     {operation::remainder, neither}, {operation::minimum, both},      {operation::maximum, both}};
 
-/// Of the branch that is taken.
+/// Whether the branch that is taken is nothing.
 Expr nothing_of_choice(const Expr& condition, const quantity& x, const quantity& y) {
     if (!x.nothing.defined()) return y.nothing.defined() ? !condition && y.nothing : Expr();
     return y.nothing.defined() ? select(condition, x.nothing, y.nothing) : condition && x.nothing;
@@ -156,7 +156,7 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
         {operation::batches, [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.batches; }},
         {operation::kv_lengths, [](const pointwise& p, const instruction&) { return p.inputs_.keys_in_use(p.at_.b); }}};
     if (const value_of number = numbers[node.op]) return {number(*this, node), {}};
-    // What is read stays inside the tensors; a pair beyond the lengths is masked or not written.
+    // Reads stay inside the tensors; a pair beyond the lengths is masked or not written.
     if (node.op == operation::q_idx) return {as_index ? clamp(at_.q, 0, inputs_.query_length - 1) : at_.q, {}};
     if (node.op == operation::kv_idx) return {as_index ? clamp(at_.k, 0, max(at_.key_limit, 1) - 1) : at_.k, {}};
     if (node.op == operation::scalar) {

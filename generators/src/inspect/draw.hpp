@@ -6,7 +6,7 @@
 namespace attune::generators::inline inspect {
 
 struct draw_style {
-    bool blocks = true;  ///< which blocks a kernel skips, visits, visits without mask; else the mask alone
+    bool blocks = true;  ///< draws the blocks that a kernel skips, visits, visits without mask; else the mask alone
 };
 
 /// The picture as an SVG file: the mask with the kernel's blocks and, if scores differ, the scores beside it.

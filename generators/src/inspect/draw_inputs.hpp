@@ -8,7 +8,7 @@
 
 namespace attune::generators::inline inspect {
 
-/// What a picture shows. Numbers that are 0 are taken from the given tensors, else chosen.
+/// The subject of a picture. Numbers that are 0 are taken from the given tensors, else chosen.
 struct draw_request {
     int queries{}, keys{}, heads{}, key_heads{}, depth{}, value_depth{};
     int head{}, batch{};
@@ -23,9 +23,8 @@ struct drawn_input {
     double number{};  ///< of a scalar
     std::vector<int> shape, strides;
     std::vector<std::byte> bytes;
-    std::string
-        is;        ///< what it holds, for the caption: "0*57, 1*44, ..."; empty where the picture does not depend on it
-    bool given{};  ///< by the caller, not chosen here
+    std::string is;  ///< its content, for the caption: "0*57, 1*44, ..."; empty if the picture does not depend on it
+    bool given{};    ///< by the caller, not chosen here
 };
 
 /// All of a graph's inputs, then kv_lengths. Fills in the numbers that `request` leaves open. Values that are not given

@@ -6,8 +6,8 @@
 
 namespace attune::generators::inline inspect {
 
-/// What was compiled, for people: the formula, inputs and outputs, which blocks are skipped and why, the conventions,
-/// what a call of these sizes costs, and the kernels with their schedules.
+/// The compiled kernels, for people: the formula, inputs and outputs, the skipped blocks and why, the conventions, the
+/// cost of a call of these sizes, and the kernels with their schedules.
 std::string explain_text(std::span<const variant> variants, std::span<const listed_kernel> kernels,
                          const call_sizes& call);
 

@@ -6,8 +6,8 @@
 
 namespace attune::generators::inline inspect {
 
-/// What one part of a mask does for the blocks of a kernel. A pair is visible if all parts hold, so a block is skipped
-/// if any part says so.
+/// The effect of one part of a mask on the blocks of a kernel. A pair is visible if all parts hold, so a block is
+/// skipped if any part says so.
 struct block_reason {
     std::string condition;  ///< as the language spells it
     bool skips{};           ///< whether blocks without a visible pair are found

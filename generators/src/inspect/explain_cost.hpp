@@ -21,20 +21,21 @@ struct cost {
     double value{};       ///< of a call; axes that only tables have count as 1
 };
 
-/// Multiplications and additions of the contractions and projections over all pairs. What skipped blocks save is not
+/// Multiplications and additions of the contractions and projections over all pairs. Savings of skipped blocks are not
 /// subtracted.
 cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_sizes& call);
 
-/// Of one input or output, broadcast axes counted in full. `of_any` is the element type if the graph leaves it open.
+/// The bytes of one input or output, broadcast axes counted in full. `of_any` is the element type if the graph leaves
+/// it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
                     const call_sizes& call);
 cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type element,
                      const depth_pair& depths, const call_sizes& call);
 
-/// Tensors that a kernel computes in full and that are no outputs.
+/// The bytes of tensors that a kernel computes in full and that are no outputs.
 cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call);
 
-/// Rows that a kernel keeps for itself during a call.
+/// The bytes of rows that a kernel keeps for itself during a call.
 cost bytes_of_saved_rows(int saved_rows, const call_sizes& call);
 
 /// The axes of an output, outermost first.

@@ -13,11 +13,11 @@ struct choice {
     std::string says;   ///< a sentence
 };
 
-/// Those of this graph only.
+/// The conventions of this graph only.
 std::vector<choice> choices_of(const graph_ir& graph);
 
-/// A sentence where queries over a cache are aligned with the first keys, as those of whole sequences are; or nothing.
-/// `shapes`: what the build asks for, "decode" or "prefill" each, perhaps of one graph.
+/// A sentence if queries over a cache are aligned with the first keys, as those of whole sequences are; else nothing.
+/// `shapes`: the classes that the build asks for, each "decode" or "prefill", perhaps for one graph.
 std::string alignment_to_look_at(const graph_ir& graph, std::span<const std::string> shapes);
 
 }  // namespace attune::generators::inline inspect

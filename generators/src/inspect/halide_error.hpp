@@ -3,7 +3,7 @@
 
 namespace attune::generators::inline inspect {
 
-/// What Halide says by the exception that is handled now, which is no std::exception. Another one is thrown on.
+/// The message of the Halide exception that is handled now, which is no std::exception. Other exceptions are thrown on.
 std::string said_by_halide();
 
 }  // namespace attune::generators::inline inspect

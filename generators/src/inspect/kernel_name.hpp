@@ -5,7 +5,7 @@
 
 #include <string>
 
-/// Which kernel a listing is of: graph, types, depths, level and purpose.
+/// The kernel of a listing: graph, types, depths, level and purpose.
 namespace attune::generators::inline inspect {
 
 /// For people: a line.

@@ -10,7 +10,7 @@ namespace attune::generators::inline inspect {
 /// each function that is made there, and each of its definitions. Throws as lower().
 std::string loops_text(const listed_kernel& kernel);
 
-/// The same of all kernels for programs: a JSON array with an object for each, whose `loops` are lines with their
+/// The same for all kernels, for programs: a JSON array with an object for each, whose `loops` are lines with their
 /// depth.
 std::string loops_json(std::span<const listed_kernel> kernels);
 

@@ -9,13 +9,13 @@
 
 namespace attune::generators::inline inspect {
 
-/// What one head of one batch element looks like: (query, key) arrays, rows of queries.
+/// One head of one batch element: (query, key) arrays, rows of queries.
 struct picture {
     std::string name, formula;
     int queries{}, keys{}, heads{}, key_heads{}, head{}, batch{};
     std::vector<drawn_input> inputs;
 
-    std::vector<std::uint8_t> visible;  ///< 1 where softmax sees the pair
+    std::vector<std::uint8_t> visible;  ///< 1 if softmax sees the pair
     std::vector<float> score;           ///< the score of the pair if q . k is `product`
     float product{};
     bool varies{};  ///< whether visible scores differ

@@ -6,10 +6,10 @@
 
 namespace attune::generators::inline inspect {
 
-/// What was decided of a kernel, for people: a heading, and a line for each part of its plan.
+/// The decisions about a kernel, for people: a heading, and a line for each part of its plan.
 std::string plan_text(const listed_kernel& kernel);
 
-/// The same of all kernels for programs: a JSON array with an object for each.
+/// The same for all kernels, for programs: a JSON array with an object for each.
 std::string plans_json(std::span<const listed_kernel> kernels);
 
 }  // namespace attune::generators::inline inspect

@@ -16,7 +16,8 @@ struct dense_tensor {
     std::vector<std::byte> bytes;
 };
 
-/// What a .safetensors file holds, and the numbers of its metadata's `params`; an array `a` of them is a_0, a_1, ...
+/// The contents of a .safetensors file, and the numbers of its metadata's `params`; an array `a` of them is a_0, a_1,
+/// ...
 struct tensor_file {
     std::map<std::string, dense_tensor> tensors;
     std::map<std::string, double> numbers;

@@ -9,11 +9,11 @@
 
 namespace attune::generators::inline ptx {
 
-/// A line of a function, or the instruction that some calls stood for.
+/// A line of a function, or an instruction that replaces some calls.
 struct step {
     std::optional<statement> line{};
     const instruction* made{};
-    names results{}, operands{};  ///< of the instruction; a result that nobody asked for is empty
+    names results{}, operands{};  ///< of the instruction; an unused result is empty
 
     const names& written() const { return line ? line->written : results; }
     /// The registers that it reads.
@@ -33,10 +33,9 @@ public:
     /// Throws std::runtime_error for a call of another form, of a name without an instruction, with other operands.
     explicit body(const std::vector<std::string>& lines);
 
-    /// What is loaded from memory by 16 bytes only to be stored in shared memory is copied there, where the kernel
-    /// waits for copies.
+    /// If the kernel waits for copies, turns loads of 16 bytes whose only use is a store to shared memory into copies.
     void copy_asynchronously();
-    /// Loads of shared memory that gave their address to an instruction, and that nobody reads.
+    /// Removes loads of shared memory that gave their address to an instruction, and that nobody reads.
     void remove_idle_loads();
 
     const std::vector<step>& steps() const { return steps_; }

@@ -23,7 +23,8 @@ struct program_end {
     std::string said;  ///< on both streams
 };
 
-/// Runs a program to its end, what it says in a file of `scratch`. Throws std::runtime_error if it cannot be started.
+/// Runs a program to its end, with its output in a file of `scratch`. Throws std::runtime_error if it cannot be
+/// started.
 program_end run_program(const std::vector<std::string>& words, const scratch_folder& scratch);
 
 std::string bytes_of(const std::filesystem::path& file);

@@ -8,7 +8,7 @@ namespace attune::generators::inline ptx {
 
 using names = std::vector<std::string>;
 
-/// Text without blanks at its ends and without what follows "//".
+/// Text without blanks at its ends and without a comment after "//".
 std::string trimmed(std::string_view text);
 
 /// The registers that a text mentions, in order; special ones (%tid.x) with their dot.
@@ -20,7 +20,7 @@ inline bool mentions(const names& where, std::string_view name) {
     return false;
 }
 
-/// One line of a function: what it is, and which registers it reads and writes. All else remains text.
+/// One line of a function: its operation, and the registers that it reads and writes. All else remains text.
 struct statement {
     explicit statement(std::string line);
 
@@ -37,7 +37,7 @@ struct statement {
     bool ends_block() const { return is_branch() || is("ret") || is("exit") || is("trap"); }
     std::string label() const { return code.substr(0, code.size() - 1); }
     std::string branch_target() const;
-    /// The operand in brackets; empty where there is none.
+    /// The operand in brackets; empty if there is none.
     std::string address() const;
 };
 

@@ -3,8 +3,8 @@
 
 namespace attune::generators::inline ptx {
 
-/// Products of a warpgroup, which sm_90a has (wgmma): 64 rows, 16 of each of four warps, by n columns. Null where a
-/// name is of none.
+/// Products of a warpgroup, which sm_90a has (wgmma): 64 rows, 16 of each of four warps, by n columns. Null for other
+/// names.
 ///
 ///     attune_wgmma_n<n>_s<steps>_<element>       operands: number of a result, A, B
 ///     attune_wgmma_in_turn_n<n>_s<steps>_<element>   the same of a block of two warpgroups, of which the second begins

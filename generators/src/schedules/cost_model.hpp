@@ -7,8 +7,7 @@
 
 namespace attune::generators::inline schedules {
 
-/// What the cost model knows of a machine: a typical core for each level, so that builds do not depend on where they
-/// run.
+/// A machine as the cost model knows it: a typical core for each level, so that builds do not depend on where they run.
 struct machine_model {
     double fmas_a_cycle, loads_a_cycle;  ///< vectors
     double fma_latency;                  ///< cycles
@@ -21,7 +20,7 @@ machine_model machine_of(const level& isa);
 /// passes over a tile of scores; the parts of scores, keys and values that do not stay in the caches; the blocks that
 /// the mask leaves; padding. Only the order of estimates matters. Constants that no manual gives are fitted to all
 /// candidates' times of three kernels on Zen 3 (tests/generators/exhaustive). For a GPU: the instructions of all visits
-/// to blocks of keys, and the latency that too few warps cannot hide; nothing of that is fitted to times.
+/// to blocks of keys, and the latency that too few warps cannot hide; these are not fitted to times.
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
 }  // namespace attune::generators::inline schedules

@@ -8,10 +8,10 @@ namespace attune::generators::inline schedules {
 struct cpu_model {
     std::string vendor;  ///< "amd", "intel", as CPUID abbreviates; "arm-0x41" on aarch64
     int family{}, model{};
-    std::string name;  ///< what it calls itself, for people: "AMD EPYC"
+    std::string name;  ///< its own name, for people: "AMD EPYC"
     bool is_device{};  ///< a GPU, "NVIDIA H200": it has a name only
 
-    /// "amd-25-1", "nvidia-h200": a file's name without its ending, and what TUNED_FOR says.
+    /// "amd-25-1", "nvidia-h200": a file's name without its ending, and a value of TUNED_FOR.
     std::string id() const;
     bool same_as(const cpu_model& other) const { return is_device == other.is_device && id() == other.id(); }
 };

@@ -11,7 +11,7 @@
 
 namespace attune::generators::inline schedules {
 
-/// What a schedule was found for.
+/// The kernels and calls for which a schedule was found.
 struct schedule_key {
     std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" if something
                            ///< of size queries x keys is written
@@ -29,10 +29,10 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket);
 struct database_entry {
     schedule_key key;
     generators::schedule schedule;
-    std::int64_t up_to_queries{};  ///< 0, or the most queries of the calls that it is for, if the tuner found that
-                                   ///< another schedule serves longer calls better
+    std::int64_t up_to_queries{};  ///< the most queries of its calls, if the tuner found another schedule that serves
+                                   ///< longer calls better; else 0
 
-    call_shape shape;  ///< of the calls that it was measured by
+    call_shape shape;  ///< of the calls by which it was measured
     int threads{};
     double seconds{};            ///< of such a call
     double default_over_this{};  ///< the default schedule's time over this one's: 1.1 is 10 % faster
@@ -63,7 +63,7 @@ std::string database_to_json(const database& all);
 /// Errors call the text by `name`.
 database database_from_json(std::string_view text, const std::string& name);
 
-/// The same of a file, which must be there.
+/// The same for a file, which must exist.
 database read_database(const std::filesystem::path& file);
 
 /// Writes a file beside it and renames it, so that readers always see the old file or the new one.

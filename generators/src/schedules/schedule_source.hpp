@@ -13,9 +13,9 @@ namespace attune::generators::inline schedules {
 /// Where a build's schedules come from.
 struct schedule_source {
     std::filesystem::path folder;  ///< measured schedules, a file for each CPU model; empty: none
-    std::string tuned_for;  ///< a file's name without .json; "native": this machine's, else "model"; "model": what the
-                            ///< cost model says; "generic" or empty: none. Or several, with commas between: of
-                            ///< several CPUs, or "all" of the folder, each has kernels of its own
+    std::string tuned_for;  ///< a file's name without .json; "native": this machine's, else "model"; "model": the cost
+                            ///< model's choices; "generic" or empty: none. Or several names with commas between, or
+                            ///< "all" of the folder: each CPU then has kernels of its own
 };
 
 /// Gives kernels the measured schedules of a CPU: of a kernel's class, types, depths and bucket, or the nearest. If
@@ -25,13 +25,13 @@ struct schedule_source {
 /// named CPU without a file, and for an invalid file.
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from);
 
-/// The same with the schedules of a CPU; explanations call them by `file`.
+/// The same with the schedules of one CPU; explanations call them by `file`.
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file);
 
 /// The options --schedules and --tuned-for of a subcommand.
 void add_schedules_to(CLI::App& command, build_request& what);
 
-/// The kernels that a build of these has.
+/// The kernels of a build of these variants.
 std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what);
 
 }  // namespace attune::generators::inline schedules

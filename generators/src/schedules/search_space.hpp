@@ -7,22 +7,22 @@
 
 namespace attune::generators::inline schedules {
 
-/// What is searched: a kernel, for one kind of call.
+/// The subject of a search: a kernel, for one kind of call.
 struct tuned_kernel {
     listed_kernel kernel;  ///< under its default schedule
     shape_bucket bucket{};
-    int shared_memory{};  ///< of a GPU: bytes that a block of threads may have; 0: what every GPU has
-    call_shape shape{measured_shape(bucket)};  ///< of the calls that are timed
+    int shared_memory{};  ///< of a GPU: bytes that a block of threads may have; 0: the bytes that every GPU has
+    call_shape shape{measured_shape(bucket)};  ///< shape of the timed calls
 };
 
 /// The schedules that are tried: the default first, then the others in a fixed order. All are valid: they pass check(),
-/// their register tiles fit the registers, and what a visit touches fits the second-level cache. On a GPU, a thread's
-/// sums fit its registers, and what a block keeps fits shared memory. The cost model then says which are fast. Throws
-/// std::runtime_error, a sentence, for a recurrence.
+/// their register tiles fit the registers, and the memory that a visit touches fits the second-level cache. On a GPU, a
+/// thread's sums fit its registers, and a block's numbers fit shared memory. The cost model then says which are fast.
+/// Throws std::runtime_error, a sentence, for a recurrence.
 std::vector<schedule> candidates(const tuned_kernel& of);
 
-/// The cost model's estimate of each, for the shape that is measured. Of gradients, which it does not know: in how many
-/// ways each differs from the default.
+/// The cost model's estimate of each, for the measured shape. The model knows neither gradients nor tiles of bf16: for
+/// these it is the number of respects in which each differs from the default.
 std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space);
 
 /// The schedule that the cost model expects to be fastest, and its cycles over the default's. It is the default if no
@@ -34,8 +34,8 @@ bool fits_registers(const cpu_prefill& s, const level& isa);
 bool fits_registers(const cpu_decode& s, const level& isa);
 bool fits_registers(const cpu_gradient& s, const level& isa);
 
-/// Whether a GPU has room for a kernel under its schedule, as far as can be said before it is compiled.
-/// `shared_memory`: bytes that a block of threads may have; 0: what every GPU has.
+/// Whether a GPU has room for a kernel under its schedule, as far as is known before it is compiled. `shared_memory`:
+/// bytes that a block of threads may have; 0: the bytes that every GPU has.
 bool fits_device(const kernel_request& request, int shared_memory = 0);
 
 }  // namespace attune::generators::inline schedules

@@ -30,7 +30,7 @@ struct call_shape {
 /// The value that a search assumes for a number that only the call knows, such as a window's width.
 std::int64_t usual_width(const call_shape& call);
 
-/// The call that schedules of a bucket are compared by.
+/// The call by which schedules of a bucket are compared.
 call_shape measured_shape(shape_bucket bucket);
 
 }  // namespace attune::generators::inline schedules

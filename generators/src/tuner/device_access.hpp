@@ -7,15 +7,15 @@
 
 namespace attune::generators::inline tuner {
 
-/// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner needs to know of it, and
-/// its memory for tensors of timed calls.
+/// The first GPU of a target, opencl or cuda, by its driver's own functions: the facts that the tuner needs, and memory
+/// for tensors of timed calls.
 class device_access {
 public:
-    /// Throws std::runtime_error, a sentence, where there is no driver or no device.
+    /// Throws std::runtime_error, a sentence, if there is no driver or no device.
     explicit device_access(const level& target);
     device_access(const device_access&) = delete;
 
-    const std::string& name() const { return name_; }     ///< what it calls itself: "NVIDIA H200"
+    const std::string& name() const { return name_; }     ///< its own name: "NVIDIA H200"
     int shared_memory() const { return shared_memory_; }  ///< bytes that a block of threads may have
 
     /// A tensor on the GPU with the elements of a dense tensor in host memory. It lives as long as its memory and this

@@ -7,8 +7,7 @@
 
 namespace attune::generators::inline tuner {
 
-/// A kernel compiled in this process, to be called as a linked one is: memory, threads and errors go through attune's
-/// runtime.
+/// A kernel compiled in this process, called like a linked one: memory, threads and errors go through attune's runtime.
 ///
 /// Several threads may compile at a time.
 class jit_kernel {

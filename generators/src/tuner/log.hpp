@@ -12,7 +12,7 @@ namespace attune::generators::inline tuner {
 
 /// One search, as read from its log.
 struct recorded_search {
-    nlohmann::ordered_json begin;  ///< what was searched: kernel, space, seed, CPU, versions
+    nlohmann::ordered_json begin;  ///< the subject of the search: kernel, space, seed, CPU, versions
     std::vector<tried_candidate> tried;
     std::optional<final_rounds> last;
     std::vector<length_rounds> lengths;  ///< of short calls, if another schedule serves longer ones
@@ -23,7 +23,7 @@ struct recorded_search {
 class tune_log {
 public:
     /// Without a file nothing is kept. With `keep` the file is read, except for a last line that was cut short; else it
-    /// starts anew. Throws std::runtime_error for a file that is no such log.
+    /// starts anew. Throws std::runtime_error for any other file.
     tune_log(const std::filesystem::path& file, bool keep);
     ~tune_log();
     tune_log(const tune_log&) = delete;

@@ -53,8 +53,8 @@ public:
     const std::vector<schedule>& order() const { return order_; }  ///< without the default
     const schedule& incumbent() const { return incumbent_; }
     double incumbent_over_default() const { return score_; }
-    /// The same from the cautious ends of the intervals of its victories. Of many noisy ratios the winners are the
-    /// lucky ones, so the product of their medians is too good.
+    /// The same from the cautious ends of the intervals of its victories. Among many noisy ratios the lucky ones win,
+    /// so the product of their medians is too good.
     double cautious_over_default() const { return cautious_; }
     double incumbent_seconds() const { return seconds_; }        ///< when it won; 0 for the default
     const comparison& last_victory() const { return victory_; }  ///< of the incumbent over the one before

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-/// What measured times mean. Nothing here measures, so that a replayed log gives the same decisions.
+/// The meaning of measured times. Nothing here measures, so that a replayed log gives the same decisions.
 namespace attune::generators::inline tuner {
 
 /// Seconds of the incumbent and of a challenger, taken one after the other.

@@ -21,7 +21,7 @@ void convert(support::workload& call, const kernel_request& of);
 /// Several threads may ask at a time.
 class checked_calls {
 public:
-    /// `target`: that of a GPU, for kernels that run there; else empty.
+    /// `target`: a GPU's, for kernels that run there; else empty.
     explicit checked_calls(const kernel_request& of, std::string_view target = {});
 
     /// Empty if all results are right, else a sentence that says which call was wrong and by how much.
@@ -30,7 +30,7 @@ public:
 private:
     struct check_call {
         call_shape shape;
-        std::vector<std::int64_t> rows;         ///< those compared; all if empty
+        std::vector<std::int64_t> rows;         ///< rows that are compared; all if empty
         std::vector<std::int32_t> key_lengths;  ///< kv_lengths, if any
         auto key() const { return std::tie(shape.batches, shape.heads, shape.queries, shape.keys, rows, key_lengths); }
         bool operator<(const check_call& other) const { return key() < other.key(); }
@@ -46,17 +46,17 @@ private:
     std::map<check_call, reference::results> expected_;
 };
 
-/// One call that kernels of one graph are timed by.
+/// One call by which kernels of one graph are timed.
 class timed_call {
 public:
-    /// `there`: the GPU that the kernels are for, whose memory then holds all tensors; else null.
+    /// `there`: the kernels' GPU, whose memory then holds all tensors; else null.
     timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
 
     /// Seconds of the fastest call of those that fill `at_least` seconds, at least one. The fastest counts because
     /// other work on the machine only makes calls slower.
     double seconds(const kernel_table& made, double at_least);
 
-    /// The same of two kernels, one after the other. Every other round the challenger is first, because a run changes
+    /// The same for two kernels, one after the other. Every other round the challenger is first, because a run changes
     /// the caches for the next.
     round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least,
                         std::size_t round);

@@ -16,8 +16,8 @@ struct tune_options {
     std::size_t count = 0;  ///< candidates of a kernel's search; 0: no limit
     unsigned seed = 1;
     int threads = 1;                  ///< of timed calls
-    device_access* device = nullptr;  ///< the GPU that searches of its target are for
-    int jobs = 2;                     ///< compile at a time
+    device_access* device = nullptr;  ///< the GPU for searches of its target
+    int jobs = 2;                     ///< candidates that compile at a time
     bool exhaustive{};                ///< compare all candidates with the default, not with the best so far
     double confidence = 0.95;
     double timing_seconds = 0.01;  ///< the least duration of one timing
@@ -30,7 +30,7 @@ struct tune_options {
     };
 };
 
-/// A search while it goes on.
+/// A running search.
 struct tune_progress {
     std::size_t tried{}, of{};
     double best_over_default{}, seconds{}, seconds_left{};
@@ -51,7 +51,7 @@ struct tune_result {
     bool is_modelled() const { return of.bucket != shape_bucket::gradient; }
 };
 
-/// What schedules of a kernel are measured on.
+/// The calls on which schedules of a kernel are measured.
 cpu_model measured_machine(const tuned_kernel& of, const tune_options& how);
 
 /// "my::alibi f32 64x64 x86-64-v3 prefill"
@@ -76,7 +76,7 @@ tune_result replayed(const tuned_kernel& of, const recorded_search& record);
 std::vector<std::pair<schedule, double>> scores_of(const tune_result& result);
 
 database_entry entry_of(const tune_result& result);
-/// Of a search that goes on: its incumbent.
+/// The incumbent of a running search.
 database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state);
 
 }  // namespace attune::generators::inline tuner
