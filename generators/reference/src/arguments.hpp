@@ -11,15 +11,15 @@ struct sizes {
                  value_depth = 0;  // a depth of 0 is not known
 };
 
-/// What a call passes, by position in the graph's inputs.
+/// The arguments of a call, by position in the graph's inputs.
 struct bound_arguments {
     std::vector<view> views;  ///< empty for scalars
     std::vector<double> scalars;
     std::vector<std::int64_t> lengths;  ///< kv_lengths, empty if not given
-    sizes size;  ///< as the arguments' shapes say; computed tensors may still replace the lengths
+    sizes size;                         ///< from the arguments' shapes; computed tensors may still replace the lengths
 };
 
-/// Throws std::invalid_argument where an argument is missing or of another rank.
+/// Throws std::invalid_argument if an argument is missing or of another rank.
 bound_arguments bind(const graph_ir& graph, std::span<const argument> arguments, const options& how);
 
 }  // namespace attune::reference

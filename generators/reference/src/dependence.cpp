@@ -8,8 +8,8 @@ namespace attune::reference {
 
 namespace {
 
-/// What the evaluation of a node looks at beside its arguments' values: read off evaluation.cpp, and not the table by
-/// which kernels are made.
+/// The variables that the evaluation of a node reads beside its arguments' values: read off evaluation.cpp, and not the
+/// table by which kernels are made.
 struct rule {
     variables adds, removes;
 };

@@ -6,7 +6,8 @@
 
 namespace attune::reference {
 
-/// What a node's value changes with: the indices of the row at hand, and the bound indices of the sums around it.
+/// The variables with which a node's value changes: the indices of the row at hand, and the bound indices of the sums
+/// around it.
 enum variable : std::size_t {
     batch_index,
     head_index,

@@ -19,7 +19,7 @@ inline double from_f16(std::uint16_t bits) {
     return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
-/// A byte with so many bits of exponent. Of four, all exponents are finite but where every bit is set.
+/// The value of a byte with a number of exponent bits. With four, every byte is finite except those with all bits set.
 inline double from_f8(std::uint8_t bits, int exponent_bits) {
     const int fraction_bits = 7 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1,
               exponent = (bits & 0x7f) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1),
@@ -55,7 +55,7 @@ inline double read_element(const void* address, element_type type) {
     return std::nan("");
 }
 
-/// Writes an element: of reals the nearest one.
+/// Writes an element; for a real the nearest one.
 inline void write_element(void* address, element_type type, double x) {
     const auto put = [address](auto value) { std::memcpy(address, &value, sizeof value); };
     switch (type) {

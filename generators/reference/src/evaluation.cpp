@@ -61,7 +61,7 @@ evaluation::evaluation(const graph_ir& graph, std::span<const argument> argument
     measure_formed();
 }
 
-/// Formed tensors may say the lengths and the number of heads, by formulas over what the arguments' shapes say.
+/// Formed tensors may give the lengths and the number of heads, by formulas over the sizes of the arguments' shapes.
 void evaluation::measure_formed() {
     std::optional<std::int64_t> queries, keys, heads;
     const auto say = [this](std::optional<std::int64_t>& number, node_id formula, const char* what) {
@@ -233,7 +233,7 @@ column evaluation::load(const instruction& n) {
     return to;
 }
 
-/// sum, any and largest: arguments are the bound index, its extent, and what is joined.
+/// sum, any and largest: arguments are the bound index, its extent, and the joined number.
 column evaluation::over_bound_index(const instruction& n) {
     const instruction join{.op = n.op == operation::any       ? operation::logical_or
                                  : n.op == operation::largest ? operation::maximum

@@ -11,14 +11,14 @@
 
 namespace attune::reference {
 
-/// A depth that inputs or options say; otherwise refused: `what` has no channels.
+/// A depth that inputs or options give; otherwise refused: `what` has no channels.
 std::int64_t known_depth(std::int64_t depth, const char* what);
 
 /// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the row
 /// at hand.
 ///
-/// A node is evaluated when asked for and kept until something that it depends on changes: what depends on the key
-/// alone is evaluated once a batch element. kv_idx stands for all keys in use at once and d_idx for a range of
+/// A node is evaluated when asked for and kept until something that it depends on changes: a node that depends on the
+/// key alone is evaluated once a batch element. kv_idx stands for all keys in use at once and d_idx for a range of
 /// channels, so that a node's value is a column over one of them.
 class evaluation {
 public:
@@ -38,7 +38,7 @@ public:
     std::int64_t width_of(node_id tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
     /// The tokens of a batch element at a position, which have no head.
     shared_column tokens(node_id i, std::int64_t b, std::int64_t q);
-    /// The extents and the numbers of what is precomputed.
+    /// The extents and the numbers of precomputed tensors.
     std::pair<std::vector<std::int64_t>, std::vector<double>> precomputed_whole(node_id i) {
         const whole& all = made_whole(i);
         return {all.extents, all.values};
@@ -55,14 +55,14 @@ public:
 
     shared_column value(node_id node);
 
-    /// How long an axis of an input is: of one that broadcasts, the call's.
+    /// The length of an axis of an input; that of the call if the axis broadcasts.
     std::int64_t extent_of(std::int16_t input, std::size_t axis) const;
     /// Keys in use of the row at hand.
     std::int64_t keys_at_hand() const { return n_; }
     /// The key head that the head at hand reads.
     std::int64_t key_head() const;
 
-    /// Writes what a store says, at every place, to the tensor that it names.
+    /// Writes a store's values, at every place, to the tensor that it names.
     void apply(const store_declaration& store, std::byte* to);
 
     /// Runs `body` for each value of a bound index, a node, below an extent, a node.
@@ -89,8 +89,8 @@ private:
     struct channels {
         std::int64_t first = 0, count = 0;
     };
-    /// What a load reads: an input, or tokens, outputs, formed tensors and what is precomputed, evaluated whole when
-    /// first read.
+    /// The tensor that a load reads: an input; or tokens, an output, a formed or a precomputed tensor, evaluated whole
+    /// when first read.
     struct source {
         std::span<const std::int64_t> extents;
         const view* input;
@@ -123,7 +123,7 @@ private:
     const whole& formed_whole(node_id i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
-    /// Where a load reads or a store writes, for each key or channel at hand.
+    /// The places that a load reads or a store writes, for each key or channel at hand.
     struct places {
         std::size_t rank, count = 1;
         std::array<shared_column, max_rank> indices{};
@@ -142,11 +142,12 @@ private:
     void begin(node_id recurrence, running_state& to);
     void advance(node_id recurrence, running_state& to);
     std::int64_t state_head(node_id recurrence) const;
-    /// What flows back to a part of a step from the reads of the head at hand; from the last state to its first head.
+    /// The cotangent of a part of a step from the reads of the head at hand; that from the last state goes to its first
+    /// head.
     column part_cotangent(const instruction& n);
     const part_cotangents& cotangents(node_id states);
     part_cotangents flow_back(const cotangent_arguments& of);
-    /// Of a real or an output of a token, one number for each channel.
+    /// A real or an output of a token, one number for each channel.
     std::vector<double> row_of(node_id formula, std::int64_t width);
 
     /// Channels of the query at hand.

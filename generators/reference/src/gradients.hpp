@@ -10,9 +10,9 @@ class gradient_writer {
 public:
     gradient_writer(const graph_ir& graph, const output_declaration& declared, const evaluation& e);
 
-    /// Adds what the row at hand does.
+    /// Adds the terms of the row at hand.
     void add(evaluation& e) { add(e, node_, false); }
-    /// The same where there is no row: what reaches first states alone.
+    /// The same if there is no row: adds terms that reach first states alone.
     void add_to_first_states(evaluation& e) { add(e, node_, true); }
     array take() { return std::move(to_); }
 

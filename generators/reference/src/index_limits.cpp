@@ -48,7 +48,7 @@ bool leads_to(const graph_ir& graph, node_id from, node_id to) {
                        [&](node_id each) { return leads_to(graph, each, to); });
 }
 
-/// What is known of a node.
+/// Facts about a node.
 struct fact {
     integer_interval is = anything;  // elements that become indices count as 0
     bool query{}, key{}, reads{};

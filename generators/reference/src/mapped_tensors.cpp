@@ -47,7 +47,7 @@ std::vector<std::uint64_t> numbers(const json& list) {
     return all;
 }
 
-/// Where an entry says that its tensor lies, checked against its shape and the bytes that there are.
+/// The place of an entry's tensor, checked against its shape and the bytes of the file.
 mapped_tensors::tensor tensor_of(const std::filesystem::path& path, const std::string& name, const json& entry,
                                  std::uint64_t element, std::span<const std::byte> data) {
     mapped_tensors::tensor made{entry.at("dtype").get<std::string>(), {}, {}};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view packed_name = "cu_seqlens_q";
 
-/// Where an axis stands in a tensor or an array; -1: nowhere.
+/// The position of an axis in a tensor or an array; -1 if it has none.
 struct axes_of_sequences {
     int batch = -1, query = -1;
     template <class Axes, class Kind> axes_of_sequences(const Axes& axes, Kind kind_of) {
@@ -82,7 +82,7 @@ void append(array& to, const array& more, std::size_t axis) {
     to.values = std::move(both), to.shape[axis] += added[axis];
 }
 
-/// What a graph stores to, as the sequences so far left it.
+/// The tensors to which a graph stores, as the sequences so far left them.
 struct stored_tensor {
     std::size_t input;
     std::vector<std::byte> memory;
@@ -113,7 +113,7 @@ public:
         });
     }
 
-    /// What a sequence stores is there before any sequence reads.
+    /// The stores of all sequences precede every read.
     void store(const sequence& of) {
         const std::vector<argument> arguments = arguments_of(of);
         results part;
@@ -193,7 +193,7 @@ private:
         return arguments;
     }
 
-    /// Of a sequence of which no row was asked for: arrays of rows are empty.
+    /// The results of a sequence of which no row was asked for: arrays of rows are empty.
     static results without_rows(results part) {
         part.rows.clear();
         for (array& each : part.outputs)

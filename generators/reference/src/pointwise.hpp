@@ -7,8 +7,8 @@
 
 namespace attune::reference {
 
-/// What one node is for one query: a single number, or one a key (one a value channel for outputs).
-/// Reals are in `real`; integers and conditions in `integer`. A real of -infinity means masked, wherever it came from.
+/// The value of one node for one query: a single number, or one a key (one a value channel for outputs). Reals are in
+/// `real`; integers and conditions in `integer`. A real of -infinity means masked, wherever it came from.
 struct column {
     std::vector<double> real;
     std::vector<std::int32_t> integer;
@@ -17,7 +17,7 @@ struct column {
 /// i32 arithmetic as kernels do it: wraps around, `/` and `%` round down, division by zero gives zero.
 std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y);
 
-/// Real arithmetic in double. What is masked stays masked: -infinity in, -infinity out, whatever the other argument.
+/// Real arithmetic in double. Masked numbers stay masked: -infinity in, -infinity out, whatever the other argument.
 /// Exceptions: where() chooses, max() prefers the other, and exp, tanh and erf have their finite limits, as PyTorch's.
 double real_operation(operation op, double x, double y);
 double real_function(operation op, double x);

@@ -41,7 +41,7 @@ const array& results::operator[](std::string_view name) const {
 
 namespace {
 
-/// Where the values of one named output go as rows are evaluated, one (b, h, q) after the other.
+/// Collects the values of one named output as rows are evaluated, one (b, h, q) after the other.
 class output_writer {
 public:
     output_writer(const graph_ir& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)

@@ -5,13 +5,13 @@
 
 namespace attune::reference {
 
-/// A call's arguments after its stores: copies of what the graph stores to, and the rest as they are.
+/// A call's arguments after its stores: copies of the tensors to which the graph stores, and the others as they are.
 class stored_copies {
 public:
     stored_copies(const graph_ir& graph, std::span<const argument> given, const options& how);
 
     std::span<const argument> arguments() const { return arguments_; }
-    /// Of each input that is stored to.
+    /// A copy of each input to which the graph stores.
     std::vector<array> contents() const;
 
 private:

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-/// What loads read: inputs, and what the graph makes, at every row.
+/// The tensors that loads read: inputs, and tensors that the graph makes, at every row.
 namespace attune::reference {
 
 double evaluation::source::at(std::span<const std::int64_t> indices) const {

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
     throw std::runtime_error(fmt::format("expected a file that can be written, got \"{}\": {}", file.string(), why));
 }
 
-/// Closes what it holds.
+/// Closes the file that it holds.
 struct descriptor {
     int fd;
     explicit descriptor(int fd) : fd(fd) {}

@@ -15,7 +15,7 @@ public:
     whole_file(const whole_file&) = delete;
     whole_file& operator=(const whole_file&) = delete;
 
-    /// Where to write, until `keep`.
+    /// The path to write to, until `keep`.
     const std::filesystem::path& part() const { return part_; }
     /// Throws std::runtime_error if it cannot be renamed.
     void keep();

@@ -6,7 +6,7 @@
 namespace attune::generators::inline codegen {
 namespace {
 
-/// Halide warns of every function that computes in f32 with numbers of 16 bits, which is what attune's mean.
+/// Halide warns of every function that computes in f32 with numbers of 16 bits; attune's functions do so on purpose.
 struct reporter : Halide::CompileTimeErrorReporter {
     void warning(const char* text) override {
         if (std::string_view(text).find("float16 type operation is emulated") == std::string_view::npos)

@@ -32,7 +32,7 @@
 namespace attune::generators::inline commands {
 namespace {
 
-/// What to compile: shared by all subcommands.
+/// The options of the request, shared by all subcommands.
 void add_to(CLI::App& command, build_request& what) {
     command.add_option("--dtypes", what.dtypes, "element types: f32, or q:f32,k:bf16,v:bf16")->capture_default_str();
     command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")
@@ -130,7 +130,7 @@ struct emit_command {
         assembles.emplace(ptxas, cubins);
     }
 
-    /// What else an object depends on.
+    /// Further inputs of an object.
     std::string how() const {
         return "Halide " + halide_version() + " " + sanitizer + (assembles ? assembles->identity() : "");
     }
@@ -148,7 +148,7 @@ struct emit_command {
         if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
     }
 
-    /// A build compiles an object anew when this file changes: it is not touched where nothing did.
+    /// A build compiles an object anew when this file changes: it is untouched if nothing changed.
     void write_key(const std::string& text) const {
         if (text.empty()) throw std::runtime_error("expected --code with --key to name files that can be read");
         std::string before;
@@ -208,7 +208,7 @@ struct explain_command {
     }
 };
 
-/// `plan` and `loops`: of each kernel what is decided, or how its schedule orders its loops.
+/// `plan` and `loops`: for each kernel its decisions, or its loops in the order of its schedule.
 struct kernels_command {
     std::string (*text)(const listed_kernel&);
     std::string (*json)(std::span<const listed_kernel>);

@@ -64,7 +64,7 @@ std::string time_text(double seconds) {
 
 std::string speed_text(double over_default) { return fmt::format("{:+.1f} %", 100 * (1 / over_default - 1)); }
 
-/// The line of a search, rewritten where it is a terminal that reads it.
+/// The line of a search, rewritten in place on a terminal.
 class progress_line {
 public:
     explicit progress_line(std::string name) : name_(std::move(name)) {}

@@ -54,7 +54,7 @@ std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
     return joined(axes, ", ");
 }
 
-/// What the kernels of a variant accept where its formula leaves it open.
+/// The element types and depths that the kernels of a variant accept if its formula leaves them open.
 struct choices {
     std::vector<std::string> types, depths;
 

@@ -49,7 +49,7 @@ std::optional<std::string> bytes_of(const fs::path& file) try {
     return std::nullopt;
 }
 
-/// What an entry of the cache begins with.
+/// The beginning of an entry of the cache.
 std::string heading(const std::string& key, std::string_view object) {
     digest all;
     all.add(key);
@@ -60,7 +60,7 @@ std::string heading(const std::string& key, std::string_view object) {
 constexpr std::string_view ending = ".kernels";  ///< of an entry, after its key
 constexpr std::size_t digits_of_key = 32, digits_of_part = 16;
 
-/// What whole_file calls an entry until it is whole.
+/// The name that whole_file gives an entry until it is whole.
 bool is_part(std::string_view name) {
     const auto digits = [](std::string_view text) {
         return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;

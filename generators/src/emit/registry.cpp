@@ -89,7 +89,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     std::string text = fmt::format(
         "// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
     text += "#include <attune/dsl.hpp>\n#include <attune/runtime/detail/kernel_table.hpp>\n\n";
-    // Linkers drop what nothing names: a quarter of the kernels' bytes.
+    // Linkers drop objects that nothing names: a quarter of the kernels' bytes.
     text +=
         "#ifdef ATTUNE_WITHOUT_BLOCKS  // in a library that is never asked which blocks a call visits\n"
         "#define ATTUNE_BLOCKS_OF(function) nullptr\n#else\n#define ATTUNE_BLOCKS_OF(function) function\n#endif\n\n"

@@ -33,7 +33,7 @@ public:
     }
 
 private:
-    /// What is open comes from the tensors given, else is chosen.
+    /// Open numbers come from the given tensors, or are chosen.
     void settle_numbers() {
         for (const input_declaration& d : declared_) {
             const auto given = given_.find(std::string(d.name));
@@ -264,7 +264,7 @@ private:
         fill(input, [&](std::span<const int> at) { return along == axis_kind::batch ? 1 : 1 - 2 * fraction(at); });
     }
 
-    /// What the drawn batch element and head see of it.
+    /// The elements that the drawn batch element and head see.
     std::string summary(const drawn_input& input, const input_declaration& d) const {
         std::size_t start = 0;
         int last = d.rank - 1, wide = 0;

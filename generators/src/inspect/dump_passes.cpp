@@ -16,7 +16,7 @@ namespace attune::generators::inline inspect {
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked) {
     Halide::Target target = halide_target(*kernels.front().request.target);
     if (checked) target.set_feature(Halide::Target::ASAN);
-    std::string refused;  // all that cannot be compiled is said at once, when what was seen of it is written
+    std::string refused;  // all failures are reported together, after the passes before them are written
     for (const listed_kernel& k : kernels) {
         std::vector<std::pair<std::string, std::string>> seen;  // a pass, and the statement after it
         const auto see = [&](const std::string& pass, const Halide::Internal::Stmt& after) {

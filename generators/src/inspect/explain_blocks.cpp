@@ -24,7 +24,7 @@ namespace {
 /// The conditions under which a score is visible, one and the other together: of masks, of where(c, s, -inf).
 struct visible_where {
     int condition;
-    bool negated;  ///< the pair is visible where it does not hold
+    bool negated;  ///< the pair is visible if it does not hold
 };
 
 void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visible_where>& all) {

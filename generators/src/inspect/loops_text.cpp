@@ -17,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// What Halide writes of a pipeline's loops: its printer knows no other stream.
+/// Halide's text of a pipeline's loops: its printer knows no other stream.
 std::string printed(Halide::Pipeline all) {
     std::ostringstream text;
     struct redirected {

@@ -99,7 +99,7 @@ std::string words_of(const multiplication& how) {
         how);
 }
 
-/// A part of a formula, cut where it is long.
+/// A part of a formula, shortened if it is long.
 std::string short_text(const graph_ir& graph, int node) {
     constexpr std::size_t most = 48;
     std::string text = text_of(graph, node);

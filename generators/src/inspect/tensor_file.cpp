@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What an input's elements are that a file spells so; 64-bit integers become 32-bit ones.
+/// The element type of an input, from its name in a file; 64-bit integers become 32-bit ones.
 constexpr struct {
     std::string_view name;
     element_type element;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a program says of itself.
+/// The output of a program for an option.
 std::string told(const fs::path& program, const std::string& option) {
     const scratch_folder scratch;
     const program_end end = run_program({program.string(), option}, scratch);
@@ -43,7 +43,7 @@ std::string joined(const auto& words) {
     return all;
 }
 
-/// The lines of ptxas that say what is wrong, without the name of a file that is gone when they are read.
+/// The error lines of ptxas, without the name of a file that is gone when they are read.
 std::string errors_in(const std::string& said, const fs::path& file) {
     constexpr int most = 3;
     std::string all, name = file.string();

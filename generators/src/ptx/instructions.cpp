@@ -16,7 +16,7 @@ namespace {
 constexpr instruction table[] = {
     {"attune_mma_m16n8k16_bf16", 4, 10, true, ATTUNE_MMA("bf16")},
     {"attune_mma_m16n8k16_f16", 4, 10, true, ATTUNE_MMA("f16")},
-    // Four matrices of 8 x 8 elements of 16 bits, whose rows lie where the threads say, eight threads a matrix.
+    // Four matrices of 8 x 8 elements of 16 bits. The threads give the places of their rows, eight threads a matrix.
     {"attune_ldmatrix_x4", 4, 1, true, "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [$0];", 0},
     {"attune_ldmatrix_x4_trans", 4, 1, true, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [$0];",
      0},
@@ -27,7 +27,7 @@ constexpr instruction table[] = {
     {"attune_kept", 1, 1, false, "mov.b32 %0, $0;"},
     {commit_copies, 0, 0, false, "cp.async.commit_group;"},
     {"attune_async_wait", 0, 1, false, "cp.async.wait_group $0;"},
-    // What this thread wrote to shared memory is seen by products of warpgroups behind the next barrier.
+    // Makes this thread's writes to shared memory visible to products of warpgroups behind the next barrier.
     {"attune_fence_of_products", 0, 0, false, "fence.proxy.async.shared::cta;"},
 };
 #undef ATTUNE_MMA

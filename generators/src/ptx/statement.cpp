@@ -10,7 +10,7 @@ namespace {
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 bool is_of_register(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-/// What writes no register: its first operand is read like the others.
+/// Operations that write no register: their first operand is read like the others.
 bool has_result(const statement& s) {
     constexpr std::string_view none[] = {"st.", "bra", "bar", "red.", "cp.", "call"};
     return std::ranges::none_of(none, [&](std::string_view begins) { return s.is(begins); });

@@ -155,7 +155,7 @@ double cycles_of(const gpu_prefill& s, const kernel_request& request, masking hi
     return visited(blocks_of(s), hides, call).blocks * slots * warps * waits * heads;
 }
 
-/// By what a warp issues a visit: products, exponentials and what is read of shared memory for them.
+/// Cycles by the instructions that a warp issues a visit: products, exponentials and their reads of shared memory.
 double cycles_of(const gpu_tensor_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
     constexpr double products = 8, others = 2.6;  // cycles of a quarter SM; instructions a product
     const double steps = (request.depths.depth + request.depths.value_depth) / 16.0;
@@ -168,7 +168,7 @@ double cycles_of(const gpu_tensor_prefill& s, const kernel_request& request, mas
            static_cast<double>(call.batches * call.heads);
 }
 
-/// By what the memory brings and what a warp issues a visit.
+/// Cycles by the bytes from memory and the instructions that a warp issues a visit.
 double cycles_of(const gpu_tensor_decode& s, const kernel_request& request, masking, const call_shape& call) {
     constexpr double bytes = 2, of_memory = 5, others = 3;  // bytes a cycle that an SM has of it; as in prefill
     const double depths = request.depths.depth + request.depths.value_depth, products = s.key_block / 8.0 * depths / 16,

@@ -156,7 +156,7 @@ database_entry entry_from(const json& object, const std::string& where) {
     return e;
 }
 
-/// Closes what it holds.
+/// Closes the file that it holds.
 struct descriptor {
     int fd;
     explicit descriptor(int fd) : fd(fd) {}
@@ -215,7 +215,7 @@ std::string database_to_json(const database& all) {
             {"vendor", all.cpu.vendor}, {"family", all.cpu.family}, {"model", all.cpu.model}, {"name", all.cpu.name}};
     file["entries"] = json::array();
     for (const database_entry& e : all.entries) file["entries"].push_back(json_of(e));
-    // A line for what an entry is, what it says and where it comes from, so that differences can be read.
+    // One line each for an entry's key, schedule, measurement and origin, so that differences can be read.
     std::string text = fmt::format("{{\n\"schema\": {}, \"version\": {},\n\"{}\": {},\n\"entries\": [",
                                    file["schema"].dump(), version, kind, file[kind].dump());
     for (std::size_t i = 0; i < file["entries"].size(); ++i) {
@@ -286,7 +286,7 @@ void update_database(const fs::path& folder, const cpu_model& cpu, const std::ve
     if (lock.fd < 0 || flock(lock.fd, LOCK_EX) != 0)
         throw std::runtime_error("expected a folder of schedules that can be used, got \"" + folder.string() +
                                  "\": " + std::strerror(errno));
-    // What a killed process left half written; nobody else writes now.
+    // Half-written files of a killed process; nobody else writes now.
     for (const auto& each : fs::directory_iterator(folder, problem))
         if (const std::string name = each.path().filename().string(); name.starts_with(cpu.id() + ".json."))
             fs::remove(each.path(), problem);

@@ -23,7 +23,7 @@ schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
     const auto fit = [&]<class Cut>(Cut s) -> schedule {
         const Cut& usual = std::get<Cut>(kernel.request.schedule);
         if constexpr (requires { s.pairing; })
-            s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
+            s.pairing = usual.pairing;  // as the element types and the formula allow; not searched
         if (same_depths) return s;
         if constexpr (requires { s.depth_unroll; }) s.depth_unroll = usual.depth_unroll;
         if constexpr (requires { s.query_tile + s.query_block; })
@@ -45,7 +45,7 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
-    // What is measured with tiles is of no use to a formula without them.
+    // Schedules that were measured with tiles are of no use to a formula without them.
     if (entry == nullptr || entry->schedule.index() != kernel.request.schedule.index() ||
         is_tiled(entry->schedule) != is_tiled(kernel.request.schedule))
         return false;
@@ -65,7 +65,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     return true;
 }
 
-/// What the cost model takes for the fastest of a kernel's space.
+/// The schedule of a kernel's space that the cost model estimates to be fastest.
 void use_model(listed_kernel& kernel) {
     if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule) ||
         is_for_recurrence(kernel.request.schedule))

@@ -14,8 +14,8 @@
 namespace attune::generators::inline tuner {
 namespace {
 
-/// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that
-/// Halide's own JIT brings.
+/// The functions that kernels call, at the addresses in this program: attune's copy of Halide's support library, not
+/// the one that Halide's own JIT brings.
 Halide::Internal::JITModule support_library() {
     Halide::Internal::JITModule exports;
 #define ATTUNE_EXPORT(name) \

@@ -15,18 +15,18 @@ struct variant {
     graph_ir graph;    ///< attune::dsl::ir_of<my::alibi>
 };
 
-/// What attune_add_variant was asked to compile. `explain` shows this unless options say otherwise.
+/// The request of attune_add_variant. `explain` shows this unless options say otherwise.
 struct build_request {
     std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"}, shapes{"prefill"};
     std::string schedules{};   ///< the folder of measured schedules, a file for each CPU; none if empty
     std::string tuned_into{};  ///< the folder of schedules that `tune` updates; none if empty
-    std::string tuned_for{};   ///< whose schedules: a file's name without .json, "native", "model" (what the cost model
-                               ///< says) or "generic" (the defaults)
+    std::string tuned_for{};   ///< whose schedules: a file's name without .json, "native", "model" (the cost model's
+                               ///< choices) or "generic" (the defaults)
     bool finite{};             ///< no element read below kv_lengths is NaN or infinite: kernels need not look
 };
 
 /// Subcommands `emit`, `explain`, `plan`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns
-/// 0, or 1 after a sentence on stderr that says what is wrong with the arguments or which part of a graph cannot be
+/// 0, or 1 after a sentence on stderr that names the fault of the arguments or the part of a graph that cannot be
 /// compiled. Writes only the files named on the command line.
 int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built);
 

@@ -12,11 +12,11 @@
 /// Programs that include this header link attune::reference. No kernel is needed, and none is run.
 namespace attune::reference {
 
-/// What `evaluate<graph>` does, for a graph as a list, and for arguments whose names are known at run time: refuses by
-/// attune::error what a call refuses, with the same sentences, and indices as options::checked does; then evaluates.
-/// `name`, of the graph, is for these sentences. A call with cu_seqlens_q without sequences is refused, too. Outputs
-/// may be left out; where no tensor and no option says the depth of computed values, it is that of q and k. Tensors lie
-/// in host memory.
+/// `evaluate<graph>` for a graph as a list, and for arguments whose names are known at run time. It refuses by
+/// attune::error all that a call refuses, with the same sentences, and indices as options::checked does; then it
+/// evaluates. `name`, of the graph, is for these sentences. A call with cu_seqlens_q without sequences is refused, too.
+/// Outputs may be left out; if no tensor and no option gives the depth of computed values, it is that of q and k.
+/// Tensors lie in host memory.
 results evaluate_call(const char* name, const graph_ir& graph, std::span<const detail::named_argument> arguments,
                       const options& how = {});
 

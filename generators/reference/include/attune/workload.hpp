@@ -98,7 +98,7 @@ template <class F> void for_each_offset(const tensor& t, F visit) {
     }
 }
 
-/// The pattern of output memory before a call, which no result looks like.
+/// The pattern of output memory before a call; no result equals it.
 inline constexpr float pattern = -12345.678f;
 inline constexpr std::uint16_t half_pattern = 0xc9e1;
 

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-/// The reference evaluator: what a graph means, computed in double precision from its flat list. Kernels, examples and
-/// the tuner's candidates are compared with it.
+/// The reference evaluator: the meaning of a graph, computed in double precision from its flat list. Kernels, examples
+/// and the tuner's candidates are compared with it.
 ///
 /// It shares only that list with the generators, and works row by row, without tiles or online softmax. It is meant to
 /// be read.
@@ -57,14 +57,15 @@ struct results {
     /// The output or stored input of that name; throws std::out_of_range, naming those that exist.
     const array& operator[](std::string_view name) const;
 
-    /// How far a tensor that a kernel wrote is from the output or stored input of that name: `largest_error` below.
+    /// The distance of a tensor that a kernel wrote from the output or stored input of that name: `largest_error`
+    /// below.
     double largest_error(std::string_view name, const tensor& got) const;
 };
 
-/// The axes of an output, outermost first; of what is precomputed those before its indices, of a gradient none.
+/// The axes of an output, outermost first; for a precomputed tensor those before its indices, for a gradient none.
 std::vector<axis_kind> axes_of(kind output);
 
-/// Evaluates every output of the graph. What the graph stores is written to copies of the arguments, which it then
+/// Evaluates every output of the graph. Stores of the graph are written to copies of the arguments, which it then
 /// reads; the arguments stay as they are. Throws std::invalid_argument if an input that the graph reads is missing or
 /// has another rank, a row is out of range, or the graph has an unknown operation. What else a call refuses is not
 /// looked at here: `evaluate_call` of attune/reference.hpp does that.
