@@ -11,7 +11,7 @@ using detail::named_argument;
 
 bool is_of_call_type(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
 
-/// A call's arguments, as what stands for a kernel is made of them.
+/// The facts of a call's arguments from which a stand-in for a kernel is made.
 class call_facts {
 public:
     call_facts(const graph_ir& graph, std::span<const named_argument> arguments)
@@ -59,8 +59,8 @@ private:
     std::span<const named_argument> arguments_;
 };
 
-/// Refuses what a call refuses. The runtime checks a call for a kernel: here for one that fits the arguments and is
-/// never run.
+/// Refuses all that a call refuses. The runtime checks a call against a kernel; here the kernel is one that fits the
+/// arguments and is never run.
 void check(const char* name, const graph_ir& graph, std::span<const named_argument> arguments, const options& known) {
     for (const named_argument& each : arguments)
         if (each.is == named_argument::form::view && each.view.where() != memory::host)

@@ -80,8 +80,8 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
     reset_outputs();
 }
 
-/// Calls whose indices leave an axis are refused: axes of inputs are as long as positions reach, unless somebody says
-/// how long. By input what its elements have to be below, where they become indices.
+/// Calls whose indices leave an axis are refused: axes of inputs are as long as positions reach, unless a length is
+/// given. Returns, by input, the bound of elements that become indices.
 std::vector<std::int64_t> workload::lengthen_axes() {
     const std::map<std::string, std::int64_t> said = lengths_;
     const auto number = [&](const instruction& n) -> std::int64_t {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t most_visible = std::numeric_limits<int>::max();
 
-/// Of a graph that is no gradient.
+/// The depths that a pair of a graph multiplies, if the graph is no gradient.
 int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
     const auto has = [&](operation op) {
         return std::ranges::find(graph.nodes, op, &instruction::op) != graph.nodes.end();
@@ -25,9 +25,10 @@ int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
     return (has(operation::contract) ? depths.depth : 0) + (has(operation::weighted_sum) ? depths.value_depth : 0);
 }
 
-/// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for, as in
-/// calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more. Splits are cut where keys
-/// lie: of sinks and a window there is one, or those with most of the window in the last one.
+/// The most splits of the keys. Splits of hidden keys would be empty, so a window has as many as its own blocks give
+/// work to, like a call with only these keys (key_splits.cpp of the runtime). A GPU has work for more. Splits cover the
+/// stretch from the first to the last visible key: sinks and a window have one, or the schedule's number with most of
+/// the window in the last one.
 int key_splits(const kernel_plan& planned, const std::optional<seen_keys>& keys) {
     const auto* decode = std::get_if<decode_plan>(&planned.body);
     if (!decode) return 0;

@@ -64,7 +64,7 @@ bool is_tighter(const seen_keys& a, const seen_keys& b) {
 std::optional<seen_keys> visible_keys_of(const formula& visible, const graph_ir& graph,
                                          const std::vector<dependence>& depends);
 
-/// At most what each alternative leaves of the rest, all together.
+/// The keys of the rest that each alternative leaves, added up over the alternatives: an upper bound.
 std::optional<seen_keys> keys_of_alternatives(const formula& any, const formula& rest, const graph_ir& graph,
                                               const std::vector<dependence>& depends) {
     seen_keys all{{}, any.parts.size() == 1};

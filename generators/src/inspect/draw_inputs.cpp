@@ -246,7 +246,7 @@ private:
                     return noise(at[static_cast<std::size_t>(last - 1)] / 8, at.back() / 8) % 3;
                 });
             if (!row) return fill(input, [&](std::span<const int> at) { return at.back(); });
-            // Documents, the first ones shorter; then what is inside of them, then what takes turns.
+            // Documents, the first ones shorter; then parts inside documents, then numbers that take turns.
             const int kind_of_number = numbered_++ % 3;
             return fill(input, [&](std::span<const int> at) {
                 return kind_of_number == 2 ? at.back() * 24 / length % 2

@@ -141,7 +141,7 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) try 
         kernel_frame frame(request);
         const precomputed_tensors first(frame);
         const kernel_request parts = subblocks::in_subblocks(request);
-        std::map<std::tuple<bool, bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
+        std::map<std::tuple<bool, bool, bool, bool>, int> bytes;  // bytes of a tile, by its axes
         for (const plan* each : core.cores()) {
             tile_tables tables(parts, frame.inputs);
             const Var q("q"), k("k"), h("h"), b("b");

@@ -121,7 +121,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                               [&](const instruction& node) { return node.op == op; }));
     };
-    if (has_recurrences(graph.nodes)) {  // of each element of a state: what reads it and what is added to it
+    if (has_recurrences(graph.nodes)) {  // for each element of a state: its reads and the products that add to it
         const recurrence_arguments of = form_of_recurrence(graph.nodes);
         const int products = 1 + count(operation::read_states) + (is_constant(graph.nodes[of.erase], 0) ? 0 : 1) +
                              (of.has_second_pair() ? 2 : 0);
@@ -144,8 +144,9 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         return static_cast<int>(std::ranges::count_if(cores, [&](const plan* core) { return core->*node >= 0; }));
     };
     const int products = facts.gradient ? count(operation::contract) : count_cores(&plan::contraction);
-    contracted_over(products * (facts.core.saved_rows > 0 ? 2 : 1),
-                    {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
+    contracted_over(
+        products * (facts.core.saved_rows > 0 ? 2 : 1),
+        {"D", static_cast<double>(depths.depth)});  // scores are made again for the outputs of the second pass
     const auto further = [&](std::span<const further_contraction> sums) {
         for (const further_contraction& other : sums)
             contracted_over(1, named_number(graph, other.extent, depths, call));

@@ -9,8 +9,8 @@
 namespace attune::generators::inline inspect {
 namespace {
 
-/// What a formula says of an integer, whatever the call: that it is not below 0, that something other than a position
-/// keeps it from growing.
+/// Bounds of an integer by its formula, whatever the call: it is not below 0, and something other than a position keeps
+/// it from growing.
 struct kept {
     bool from_below{}, from_above{};
     bool length{};  ///< a number of places, of which there is one at least
@@ -37,7 +37,7 @@ constexpr by_operation<family::terminal, kept> of_terminals{
     {operation::batches, places},
     {operation::input, unknown}};
 
-/// Of operations of one, the second is the first again.
+/// Rules of operations; for those of one argument, the second is the first again.
 using kept_of_two = kept (*)(const kept&, const kept&);
 constexpr kept_of_two both = [](const kept& x, const kept& y) {
     return kept{x.from_below && y.from_below, x.from_above && y.from_above};

@@ -56,7 +56,7 @@ double cycles_of(const cpu_decode& s, const kernel_request& request, masking, co
     const double depth = request.depths.depth, value_depth = request.depths.value_depth;
     const double channels = std::ceil(depth / s.lanes), value_channels = std::ceil(value_depth / s.lanes);
 
-    // Of a row and a key.
+    // Cycles for a row and a key.
     const double tile = s.query_tile * s.key_tile, value_tile = s.query_tile * s.value_tile;
     const double step =
         std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, 2.0});
@@ -68,8 +68,8 @@ double cycles_of(const cpu_decode& s, const kernel_request& request, masking, co
                        value_tile;
     const double arithmetic = keys * rows * (product + sum);
 
-    // What is fetched ahead arrives beside it: keys, where their tiles make a loop, values while no more is asked for
-    // at a time than a core waits for.
+    // Fetches ahead arrive beside the arithmetic: keys if their tiles make a loop, values as long as no more is fetched
+    // at a time than a core can wait for.
     const double rate = 4.4, lines_at_a_time = 16, line = 64;  // bytes a cycle, of one core
     const double slower_keys = s.key_tile == s.lanes ? 1.9 : 1;
     const double slower_values =
@@ -127,8 +127,8 @@ double cycles_of(const cpu_prefill& s, const kernel_request& request, masking hi
     return cycles * static_cast<double>(call.batches * call.heads);
 }
 
-/// What hides the waiting of warps on an SM, as in roofline.py: other warps. `sums` of a thread, `blocks` of threads in
-/// all. Also how long some SMs wait for the last blocks.
+/// The factor of waiting on an SM, which other warps hide, as in roofline.py; and of SMs that wait for the last blocks.
+/// `sums`: of a thread; `all_blocks`: blocks of threads in all.
 double waits_of(const kernel_request& request, double warps, double sums, double all_blocks) {
     constexpr double shared_of_sm = 228 << 10, registers_of_sm = 65536, enough_warps = 12, sms = 132;
     const double room = std::floor(std::min({shared_of_sm / (estimated_shared_memory(request) + 1024),
@@ -141,8 +141,8 @@ double waits_of(const kernel_request& request, double warps, double sums, double
 double cycles_of(const gpu_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
     const double depth = request.depths.depth, value_depth = request.depths.value_depth,
                  threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
-    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values
-    // that arrive, barriers.
+    // Instructions of a thread in a visit: multiplications, their reads of shared memory by fours, exponentials, keys
+    // and values that arrive, barriers.
     const double rows = s.query_block, keys = s.key_block, pairs = rows * keys;
     double slots = pairs * (depth + value_depth) / threads;
     slots += pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;

@@ -106,11 +106,11 @@ measured_file read_measured(const fs::path& folder, const std::string& id) {
     return {std::move(measured), file.filename().string()};
 }
 
-/// What a kernel that one CPU alone runs has to gain on the default, and more than its measurement's noise, to be worth
-/// its size in every library.
+/// The least gain over the default of a kernel that one CPU alone runs, to be worth its size in every library. It must
+/// exceed its measurement's noise as well.
 constexpr double least_gain = 0.05;
 
-/// Beside each kernel those that run on the models of some CPUs alone; one for all models that want the same.
+/// Adds beside each kernel those for the models of some CPUs alone; one kernel for all models that want the same.
 void add_measured_kernels(std::vector<listed_kernel>& kernels, std::vector<measured_file> files) {
     for (measured_file& file : files)
         std::erase_if(file.measured.entries, [](const database_entry& entry) {

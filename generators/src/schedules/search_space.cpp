@@ -48,8 +48,8 @@ bool is_valid(const Cut& s, const tuned_kernel& of) {
            scratch_of(s, request) <= machine_of(*request.target).second_level_bytes;
 }
 
-/// Of a GPU: enough threads and not too many, each with sums that leave registers for the rest, in the shared memory
-/// that there is.
+/// For a GPU: enough threads and not too many, each with sums that leave registers for the rest, within the shared
+/// memory.
 template <class Cut> bool is_valid(const Cut& s, const tuned_kernel& of) {
     constexpr int fewest_threads = 32, most_threads = 256, most_sums = 64;
     const auto [depth, value_depth] = of.kernel.request.depths;
@@ -116,8 +116,8 @@ template <class Add> void add_all(const cpu_prefill& usual, const kernel_request
                         }
 }
 
-/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels. How many splits the keys
-/// have follows from a call's shape.
+/// For few queries: rows and keys at a time, keys a visit, steps over the channels. The number of splits follows from a
+/// call's shape.
 template <class Add> void add_all(const cpu_decode& usual, const kernel_request&, const Add& add) {
     for (const int rows : {1, 2, 4})
         for (const int key_tile : {1, 2, 4, 8})
@@ -132,8 +132,8 @@ template <class Add> void add_all(const cpu_decode& usual, const kernel_request&
                     }
 }
 
-/// Blocks of pairs, register tiles of what is summed and register tiles of sums. The latter take at least three
-/// eighths of the registers, as those of most defaults do.
+/// Blocks of pairs, register tiles of pairs' numbers and register tiles of sums. The latter take at least three eighths
+/// of the registers, as those of most defaults do.
 template <class Add> void add_all(const cpu_gradient& usual, const kernel_request& of, const Add& add) {
     const level& isa = *of.target;
     const int vectors_of_row = width_of_sums(usual.lanes, of.depths) / usual.lanes;
@@ -154,8 +154,8 @@ template <class Add> void add_all(const cpu_gradient& usual, const kernel_reques
             }
 }
 
-/// What the cost model does not know, gradients and tiles of AMX, is tried in the order of what it has of its own: its
-/// block, its tiles of pairs, its sums, its steps.
+/// The cost model knows neither gradients nor tiles of AMX. Their schedules are tried by the number of respects in
+/// which they differ from the default: block, tiles of pairs, sums, steps.
 double differences(const cpu_gradient& s, const cpu_gradient& usual) {
     return (s.block != usual.block) + (s.query_tile != usual.query_tile || s.key_tile != usual.key_tile) +
            (s.sum_rows != usual.sum_rows || s.sum_channels != usual.sum_channels) +

@@ -74,8 +74,8 @@ Halide::Internal::JITModule support_library() {
     return exports;
 }
 
-/// The same as a module for the machine at hand: what a device runs is data by then, and Halide's JIT, told of the
-/// device, would bring support for it of its own.
+/// The same module without the device in its target. The device's code is data by then, and Halide's JIT would bring
+/// its own support for a device in the target.
 Halide::Module for_the_machine_alone(const Halide::Module& module) {
     Halide::Module same(module.name(),
                         module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));

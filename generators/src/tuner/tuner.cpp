@@ -120,8 +120,8 @@ public:
     }
 
 private:
-    /// What the log holds of this search, or a new one: its times say nothing of another kernel, space, machine or
-    /// version. What the user asked for is another matter.
+    /// The log's record of this search, or a new one: times hold for one kernel, space, machine and version. The user's
+    /// options are compared apart.
     recorded_search begun() {
         const call_shape& shape = of_.shape;
         const json asked{{"threads", how_.threads},
