@@ -3,7 +3,7 @@
 
 #include <vector>
 
-/// Where a graph makes -infinity of numbers.
+/// The nodes of a graph that make -infinity from numbers.
 namespace attune::generators::inline analysis {
 
 /// Nodes under scores and weights that may be -infinity though none of their arguments is: a logarithm at its pole, a

@@ -283,7 +283,7 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
                      n.arguments[1] == f.arguments[1] && m.arguments[1] == f.arguments[1] &&
                      ((n.arguments[0] == f.arguments[0] && m.arguments[0] == g.arguments[0]) ||
                       (n.arguments[0] == g.arguments[0] && m.arguments[0] == f.arguments[0])))
-                // Of equal quotients, remainders differ as their dividends do.
+                // If quotients are equal, remainders differ as their dividends do.
                 result.sum = result.sum - difference + (sum(f.arguments[0]) - sum(g.arguments[0])) * both;
         }
     if (result.sum == statement.sum) return {};

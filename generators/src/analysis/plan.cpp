@@ -58,7 +58,7 @@ private:
         return core_;
     }
 
-    /// Whether what a core makes is the present one's.
+    /// Whether a node that a core makes belongs to the present core.
     bool belongs(int n) const { return count_ == 1 || cores_.of(node_at(n)) == core_at_; }
 
     void read_statistic(int n) {
@@ -104,7 +104,7 @@ private:
         core_.outputs.push_back(what);
     }
 
-    /// The outermost scores: all that the softmax of the forward pass saw.
+    /// The outermost scores: those of the forward pass's softmax.
     void read_scores_of_gradients() {
         const std::vector<bool> made = under(output_nodes(graph_));
         for (int n = 0; n < size(); ++n)
@@ -158,7 +158,7 @@ private:
         return n;
     }
 
-    /// What all keys are needed for must not decide what a key's score is.
+    /// A number that needs all keys must not decide a key's score.
     void check_flow(const std::vector<bool>& made) const {
         std::vector<int> roots;
         for (int n = 0; n < size(); ++n) {
@@ -189,7 +189,7 @@ private:
     plan core_;
 };
 
-/// What a node is, if it is a sum over products of what depends on the query and what depends on the key.
+/// A node as a further contraction, if it is a sum over products of a factor of the query and a factor of the key.
 std::optional<further_contraction> further_contraction_at(const graph_ir& graph, const std::vector<dependence>& depends,
                                                           int node) {
     const auto on = [&](int n) { return depends[static_cast<std::size_t>(n)]; };
@@ -267,7 +267,7 @@ bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& 
     for (int n = 0; n <= node; ++n) {
         const instruction& each = graph.nodes[n];
         const bool whole = each.kind == kind::integer || each.kind == kind::condition || each.op == operation::input;
-        // The value channel of an initial state is one that dependences do not know.
+        // Dependences do not know the value channel of an initial state.
         const bool of_others =
             each.op == operation::load || family_of(each.op) == family::sums || each.op == operation::value_idx;
         if (needed[n] && (!whole || of_others)) return false;
@@ -318,7 +318,7 @@ std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<depende
 
 namespace {
 
-/// Whether a node is irregular beside what its arguments are.
+/// Whether a node is irregular by itself, apart from its arguments.
 bool is_irregular(const graph_ir& graph, const instruction& node, const std::vector<dependence>& of) {
     const auto indexed = [&](int i) { return of[node.arguments[i]].query || of[node.arguments[i]].key; };
     switch (about(node.op).regularity) {

@@ -175,7 +175,7 @@ void pair_block::define_contractions() {
     }
 }
 
-/// Where a number of a query alone, or of a key alone, is evaluated.
+/// The place at which a number of a query alone, or of a key alone, is evaluated.
 place pair_block::of_side() const { return {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)}; }
 
 /// A sum over the channels of rows, such as that of dout and out. Positions in lanes would gather each number; instead,

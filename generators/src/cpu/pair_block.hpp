@@ -36,15 +36,15 @@ public:
     std::map<int, quantity> known;
     Halide::Expr part, batch, head;
 
-    /// Where a pair of the block is.
+    /// The place of a pair of the block.
     place at_pair() const;
     /// Whether a pair lies beyond the lengths.
     Halide::Expr beyond() const;
-    /// Of a channel and a position in the block at hand.
+    /// An element by its channel and its position in the block at hand.
     using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
     /// The rows of a product's other side, `width` channels wide: a tensor as it lies, or a copy.
     channel_of rows(const gradient_sum& sum, int width);
-    /// Of a channel, a pair of positions in the block at hand, and which of the two.
+    /// An element by its channel, a pair of positions in the block at hand, and which of the two.
     using pair_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&, const Halide::Expr&)>;
     /// In a kernel of bf16 pairs: the same rows, two positions side by side.
     pair_of rows_in_pairs(const gradient_sum& sum, int width);

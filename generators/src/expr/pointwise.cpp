@@ -191,7 +191,7 @@ bool pointwise::makes_infinity(const instruction& node) const {
     return request_.facts->makes_infinity[number_of(node)];
 }
 
-/// Where an integer may leave i32 it wraps around; not where a tensor is read, which stays inside.
+/// Whether an integer may leave i32 and wrap around. Places that tensors are read at stay inside, and do not.
 bool pointwise::wraps(const instruction& node, bool as_index) const {
     const bool is_exact = node.op == operation::negate || node.op == operation::add || node.op == operation::subtract ||
                           node.op == operation::multiply;

@@ -20,7 +20,7 @@ struct quantity {
 /// A sum of a gradient that was made before: `nothing` is whether it is 0.
 quantity made_of_pairs(const Halide::Expr& sum);
 
-/// Where a node is evaluated.
+/// The place at which a node is evaluated.
 struct place {
     Halide::Expr b, h, q, k;
     Halide::Expr key_limit;           ///< keys at or beyond it are not read

@@ -144,9 +144,8 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         return static_cast<int>(std::ranges::count_if(cores, [&](const plan* core) { return core->*node >= 0; }));
     };
     const int products = facts.gradient ? count(operation::contract) : count_cores(&plan::contraction);
-    contracted_over(
-        products * (facts.core.saved_rows > 0 ? 2 : 1),
-        {"D", static_cast<double>(depths.depth)});  // scores are made again for the outputs of the second pass
+    contracted_over(products * (facts.core.saved_rows > 0 ? 2 : 1),
+                    {"D", static_cast<double>(depths.depth)});  // a second pass makes scores again
     const auto further = [&](std::span<const further_contraction> sums) {
         for (const further_contraction& other : sums)
             contracted_over(1, named_number(graph, other.extent, depths, call));

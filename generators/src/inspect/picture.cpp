@@ -71,8 +71,7 @@ private:
     void define_pairs() {
         // Algorithm
         const Expr keys = inputs_.keys_in_use(b_);
-        Expr some = Internal::const_false(),
-             shown;  // with several cores: pairs that one of them sees, the first one's scores
+        Expr some = Internal::const_false(), shown;  // with several cores: of any of them; the score of the first
         for (const plan* core : core_.cores()) {
             place at{b_, h_, q, k, keys, {}};
             at.known.emplace(core->contraction, quantity{product_, {}});

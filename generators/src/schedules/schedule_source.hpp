@@ -10,7 +10,7 @@ class App;
 
 namespace attune::generators::inline schedules {
 
-/// Where a build's schedules come from.
+/// The origin of a build's schedules.
 struct schedule_source {
     std::filesystem::path folder;  ///< measured schedules, a file for each CPU model; empty: none
     std::string tuned_for;  ///< a file's name without .json; "native": this machine's, else "model"; "model": the cost
