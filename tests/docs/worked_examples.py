@@ -15,6 +15,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support")]
+from compile_commands import rows_of  # noqa: E402
+
 FOLDERS = ("dsl", "generators", "runtime")
 
 
@@ -59,8 +62,7 @@ class Copy:
 
     def compile(self, file, build):
         """As the build compiles it, without an object."""
-        with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as commands:
-            command = next(shlex.split(row["command"]) for row in json.load(commands) if row["file"] == os.path.join(self.source, file))
+        command = next(shlex.split(row["command"]) for row in rows_of(build) if row["file"] == os.path.join(self.source, file))
         command = [re.sub(rf"{re.escape(self.source)}/({'|'.join(FOLDERS)})/", rf"{self.folder}/\1/", word + "/").rstrip("/") for word in command]
         del command[command.index("-o"):command.index("-o") + 2]
         return run(*command, "-fsyntax-only", cwd=build)

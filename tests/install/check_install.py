@@ -39,6 +39,9 @@ import tarfile
 import time
 import zlib
 
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support")]
+from compile_commands import rows_of  # noqa: E402
+
 ALLOWED = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.|libmy_kernels\.|libattune_common\.)")
 
 
@@ -479,8 +482,7 @@ def of_generators(user, source):
     """Of every source file of the generators at `source`, compiled as this build compiles its own without a cache: a digest of what the preprocessor leaves of it, and of the
     object where `is_compiled` says so. Of a folder a compiler is told nothing but that text, so that all objects are the same where it is: compiling all takes minutes."""
     root, own = user.options.source, re.compile(rf"{re.escape(user.options.source)}/(=|(dsl|runtime|generators)/)")
-    with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
-        rows = {os.path.relpath(row["file"], root): row for row in json.load(file) if row["file"].startswith(os.path.join(root, "generators", "src", ""))}
+    rows = {os.path.relpath(row["file"], root): row for row in rows_of(user.options.build) if row["file"].startswith(os.path.join(root, "generators", "src", ""))}
     there = {os.path.relpath(os.path.join(where, name), root) for where, _, names in os.walk(os.path.join(root, "generators", "src")) for name in names if name.endswith(".cpp")}
     expect(there == rows.keys(), f"expected commands for all sources of the generators, got {sorted(there ^ rows.keys())}")
 
@@ -540,8 +542,7 @@ def rebuilds(user):
     prefix, project, build = user.install("dsl", "runtime", "generators"), user.copied("tests", "install", "rebuilds"), user.work("rebuilds_build")
     user.build(project, build, f"-DHalide_DIR={user.options.halide}", f"-DLEVEL={user.options.level}", prefixes=[prefix])
     header = os.path.join(project, "three.hpp")
-    with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
-        commands = {os.path.relpath(row["file"], user.options.source): row for row in json.load(file)}
+    commands = {os.path.relpath(row["file"], user.options.source): row for row in rows_of(user.options.build)}
 
     def compiled():
         said = run(user.options.cmake, "--build", build, "--verbose")
@@ -578,9 +579,16 @@ def rebuilds(user):
             text = file.read()
         with open(changed, "w", encoding="utf-8") as file:
             file.write(text + f'\nextern "C" int attune_edited_{os.path.basename(source).removesuffix(".cpp")}() {{ return 1; }}\n')
-        words = shlex.split(row["command"])
-        words = [changed if word == row["file"] else word for word in words]
-        made = user.work(os.path.basename(source) + ".o")
+        member = os.path.basename(row.get("unity", source))
+        if "unity" in row:  # the library has one object of several files
+            with open(row["unity"], encoding="utf-8") as file:
+                text = file.read()
+            together = user.work(member)
+            with open(together, "w", encoding="utf-8") as file:
+                file.write(text.replace(f'"{row["file"]}"', f'"{changed}"'))
+            changed = together
+        words = [changed if word == row["file"] else word for word in shlex.split(row["command"])]
+        made = user.work(member + ".o")
         words[words.index("-o") + 1] = made
         run(*words, cwd=row["directory"])
         library = next(os.path.join(where, f"libattune_generators_{room}.a") for where, _, names in os.walk(prefix) if f"libattune_generators_{room}.a" in names)

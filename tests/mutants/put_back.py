@@ -1,12 +1,14 @@
 """A fault that was mended, put back into a build by Ninja: what it changes is compiled by the commands of the build and linked in front of a program's libraries, so that
 neither sources nor build change. A text that is not in its file once is a failure: then the fault has to follow the sources."""
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support")]
+from compile_commands import rows_of  # noqa: E402
 
 
 def read(path):
@@ -18,8 +20,12 @@ class Build:
     def __init__(self, source, folder, ninja="ninja"):
         self.source, self.folder, self.ninja = source, folder, ninja
         self.commands = {}
-        for each in json.loads(read(os.path.join(folder, "compile_commands.json"))):
-            self.commands.setdefault(os.path.relpath(each["file"], source), []).append(shlex.split(each["command"]))
+        self.unities = {}  # of a file that is compiled with others: their source
+        for each in rows_of(folder):
+            name = os.path.relpath(each["file"], source)
+            self.commands.setdefault(name, []).append(shlex.split(each["command"]))
+            if "unity" in each:
+                self.unities[name] = each["unity"]
 
     def link_command(self, program):
         """The words by which a program is linked."""
@@ -61,6 +67,17 @@ class Fault:
             word = word.replace(folder, copy)
         return word
 
+    def with_neighbours(self, name):
+        """The source of a file and those that are compiled with it, of copies where there are some: an archive has one object of all of them."""
+        if name not in self.build.unities:
+            return None
+        text, made = read(self.build.unities[name]), os.path.join(self.work, name.replace("/", "_") + "_and_others.cpp")
+        for source, copy in self.sources.items():
+            text = text.replace(f'"{os.path.join(self.build.source, source)}"', f'"{copy}"')
+        with open(made, "w", encoding="utf-8") as file:
+            file.write(text)
+        return made
+
     def compiled(self, name, link):
         """The object of a source, and that of the build which it stands for in a program, if its own."""
         commands = self.build.commands[name]
@@ -68,7 +85,7 @@ class Fault:
         at = command.index("-o") + 1
         replaced, made = command[at], os.path.join(self.work, name.replace("/", "_") + ".o")
         words = [self.redirected(word) for word in command[:at] + [made] + command[at + 1:]]
-        words[words.index("-c") + 1] = self.sources.get(name, os.path.join(self.build.source, name))
+        words[words.index("-c") + 1] = self.with_neighbours(name) or self.sources.get(name, os.path.join(self.build.source, name))
         if self.folders:  # headers that were read once for all are those of the build
             words = [word for i, word in enumerate(words) if word not in ("-include", "-Winvalid-pch") and (i == 0 or words[i - 1] != "-include")]
         subprocess.run(words, cwd=self.build.folder, check=True)
