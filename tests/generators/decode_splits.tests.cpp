@@ -111,9 +111,9 @@ TEST_CASE("a window whose width the call passes is shared out as one of a consta
         return attune::detail::explain(kernel.table(), call.arguments(), {}).key_splits;
     };
     CHECK(splits(window, {{"left", 127}, {"right", 0}}) == 1);
-    CHECK(splits(window, {{"left", 1023}, {"right", 0}}) == 2);
-    CHECK(splits(window, {{"left", -1}, {"right", 0}}) == 8);  // without a limit
-    CHECK(splits(window, {{"left", std::numeric_limits<int>::max()}, {"right", -1}}) == 8);
+    CHECK(splits(window, {{"left", 1023}, {"right", 0}}) == 8);
+    CHECK(splits(window, {{"left", -1}, {"right", 0}}) == 16);  // without a limit
+    CHECK(splits(window, {{"left", std::numeric_limits<int>::max()}, {"right", -1}}) == 16);
     CHECK(splits(window, {{"left", 0}, {"right", 0}}) == 1);
     CHECK(splits(sinks, {{"left", 127}, {"sinks", 4}}) == 1);
     CHECK(splits(sinks, {{"left", 127}, {"sinks", 4000}}) == 8);

@@ -239,7 +239,7 @@ TEST_CASE("explain says how much memory the sums of a gradient take", "[kernels]
 TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64 MB", "[kernels]") {
     for (const std::int64_t key_heads : {8, 2, 1}) {
         const shape s{
-            .heads = 16, .key_heads = 2 * key_heads, .queries = 16384, .keys = 16384, .depth = 32, .value_depth = 32};
+            .heads = 8, .key_heads = key_heads, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
         const auto tensors = static_cast<std::size_t>(2 * 4 * (s.heads + s.key_heads) * s.queries * s.depth);
         const explanation said = said_of<g::causal_gradient>(s);
         CHECK(said.workspace_bytes <= 4 * tensors + (std::size_t{64} << 20));
@@ -248,11 +248,11 @@ TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64
 }
 
 TEST_CASE("a gradient whose sums take more than 2 GiB is refused before anything is written", "[kernels]") {
-    shape s{.heads = 336, .key_heads = 336, .queries = 16384, .keys = 16384, .depth = 32, .value_depth = 32};
+    shape s{.heads = 168, .key_heads = 168, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
     CHECK(said_of<g::causal_gradient>(s).sum_bytes > std::size_t{2000} << 20);
-    s.heads = s.key_heads = 352;
-    const std::int64_t extents[] = {1, 352, 16384, 32};
-    const std::size_t elements = std::size_t{352} * 16384 * 32, bytes = 4 * elements * sizeof(float);
+    s.heads = s.key_heads = 176;
+    const std::int64_t extents[] = {1, 176, 16384, 64};
+    const std::size_t elements = std::size_t{176} * 16384 * 64, bytes = 4 * elements * sizeof(float);
     void* const sparse = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(sparse != MAP_FAILED);
     auto* at = static_cast<float*>(sparse);
