@@ -116,7 +116,7 @@ Pipeline observed(Pipeline all, const pass_observer& observer) {
     return result;
 }
 
-/// Device code with its placeholder calls replaced by instructions that Halide has no word for.
+/// Device code in which each call of a name that nobody defines is the instruction that Halide has no word for.
 Buffer<> with_instructions(const Buffer<>& code) {
     const auto* const text = reinterpret_cast<const char*>(code.data());
     const std::string_view whole(text, code.size_in_bytes());

@@ -54,9 +54,9 @@ class Images:
         return True
 
     def inside(self, image, folder, *command):
-        """What `docker run --volume <folder>:/work <image> <command>` does; without a command, the image's own."""
+        """What `docker run --volume <folder>:/project <image> <command>` does; without a command, the image's own."""
         container = self("from", "--pull=never", image)
-        said = self("run", "--volume", f"{folder}:/work", container, "--", *(command or json.loads(self("inspect", "--type", "image", image))["OCIv1"]["config"]["Cmd"]))
+        said = self("run", "--volume", f"{folder}:/project", container, "--", *(command or json.loads(self("inspect", "--type", "image", image))["OCIv1"]["config"]["Cmd"]))
         self("rm", container)
         print(said)
         return said
