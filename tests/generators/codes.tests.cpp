@@ -192,7 +192,7 @@ TEST_CASE("queries that are passed as codes are multiplied as integers, exactly"
     }
 }
 
-TEST_CASE("every level above the lowest multiplies codes by its instructions for integers", "[codes]") {
+TEST_CASE("every level above the lowest multiplies codes by its instructions for integers", "[codes][.long]") {
     static constexpr auto plain_queries = softmax(q * t(cached_keys)) * cached_values;
     struct found {
         std::string level, of_bytes, of_nibbles;

@@ -60,7 +60,7 @@ notebook (N) give FlexAttention, by their names there, and the line here that is
 tensor is an `input`, a captured number a `scalar`.
 
 Numbers of PyTorch, in double precision, lie in [torch_numbers.safetensors](torch_numbers.safetensors): the test `peers` compares what each line means with
-them, `peers_kernels_some` the kernels of 16 of them, `peers_kernels` (label `full`) those of all. `torch_numbers.py` makes them. Written by `page.py` from the headers.
+them, and `peers_kernels` (label `full`) what their kernels compute. `torch_numbers.py` makes them. Written by `page.py` from the headers.
 
 | there | here | how |
 | --- | --- | --- |"""

@@ -25,7 +25,10 @@ struct text_writer {
         ++size;
     }
     constexpr void put(std::string_view s) {
-        for (char c : s) put(c);
+        if (to)
+            for (const char c : s) to[size++] = c;
+        else
+            size += s.size();
     }
     constexpr void put_unsigned(std::uint64_t x, int digits = 1) {
         char reversed[20]{};
