@@ -13,6 +13,7 @@ TEST_CASE("every recipe holds for other lengths, batches, heads and values", "[d
     std::size_t calls = 0;
     double worst = 0;  // in tolerances
     for (const auto& path : files_in(folder(), filter())) {
+        if (is_elsewhere(path)) continue;
         const recipe& how = recipe_for(path);
         const auto file = support::read_safetensors(path);
         if (std::ranges::any_of(file.tensors, [](const auto& t) { return t.count() == 0; })) continue;

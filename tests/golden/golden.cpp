@@ -69,6 +69,12 @@ const recipe& recipe_for(const std::filesystem::path& file) {
     return *found;
 }
 
+bool is_elsewhere(const std::filesystem::path& file) {
+    const std::string stem = stem_of(file);
+    return stem.starts_with("seed") &&
+           std::ranges::none_of(all_recipes(), [&](const recipe& r) { return r.stem == stem; });
+}
+
 std::filesystem::path folder() {
     const std::string given = environment("ATTUNE_GOLDEN");
     return given.empty() ? std::filesystem::path(ATTUNE_GOLDEN_FILES) : std::filesystem::path(given);

@@ -36,7 +36,7 @@ template <const auto& Graph> recipe computes(std::string_view stem) { return {st
 
 // One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(),
-    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), gradient_cases(),
+    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), more_layer_cases(), gradient_cases(),
     gradient_kernel_cases(), more_gradient_kernel_cases();
 
 const std::vector<recipe>& all_recipes();
@@ -47,6 +47,8 @@ std::vector<recipe> every_operation_cases();
 /// (mask_causal.safetensors, mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws
 /// std::runtime_error for an unknown stem.
 const recipe& recipe_for(const std::filesystem::path& file);
+/// Whether the file is of a whole layer for which the program has no recipe: golden_full_tests has all of them.
+bool is_elsewhere(const std::filesystem::path& file);
 std::string stem_of(const std::filesystem::path& file);
 
 /// The folder: ATTUNE_GOLDEN, else the committed files.
