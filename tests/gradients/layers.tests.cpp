@@ -1,6 +1,6 @@
 #include "layers.hpp"
 #include "differences.hpp"
-#include "gradient_call.hpp"
+#include "gradient_errors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -18,15 +18,6 @@ using support::shape;
 namespace l = gradients_of_layers;
 
 namespace {
-
-constexpr double allowed = 1e-5;
-
-template <const auto& Forward, const auto& Gradient>
-double error_of(const shape& s, std::vector<std::int32_t> lengths = {}) {
-    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 7, std::move(lengths));
-    call.run(detail::table_of<Gradient>(), 2);
-    return call.error();
-}
 
 shape of(std::int64_t length, std::int64_t heads = 2) {
     return {.batches = 2,
@@ -71,26 +62,6 @@ TEST_CASE("gradients of functions of projections agree with the reference", "[ke
         INFO(s.text());
         CHECK(error_of<l::grouped, l::grouped_gradient>(s) <= allowed);
         CHECK(error_of<l::grouped, l::grouped_gradient>(
-                  s, {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(keys) / 2}) <= allowed);
-    }
-}
-
-TEST_CASE("gradients of norms agree with the reference", "[kernels]") {
-    const auto narrow = [](std::int64_t length, std::int64_t heads) {
-        shape s = of(length, heads);
-        s.depth = s.value_depth = 8, s.batches = length > 20 ? 1 : 2;
-        return s;
-    };
-    CHECK(error_of<l::normed, l::normed_gradient>(narrow(1, 2)) <= allowed);
-    CHECK(error_of<l::normed, l::normed_gradient>(narrow(49, 1)) <= allowed);
-    CHECK(error_of<l::normed, l::normed_gradient>(narrow(6, 3), {4, 0}) <= allowed);
-    for (const std::int64_t keys : {1, 50}) {
-        shape s = narrow(5, 4);
-        s.key_heads = 2, s.keys = keys;
-        INFO(s.text());
-        CHECK(error_of<l::normed_tensors, l::normed_tensors_gradient>(s) <= allowed);
-        CHECK(error_of<l::centred, l::centred_gradient>(s) <= allowed);
-        CHECK(error_of<l::centred, l::centred_gradient>(
                   s, {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(keys) / 2}) <= allowed);
     }
 }
