@@ -47,7 +47,7 @@ std::vector<recipe> every_operation_cases();
 /// (mask_causal.safetensors, mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws
 /// std::runtime_error for an unknown stem.
 const recipe& recipe_for(const std::filesystem::path& file);
-/// Whether the file is of a whole layer for which the program has no recipe: golden_full_tests has all of them.
+/// Whether the file is of a whole layer whose recipe this program leaves to golden_full_tests.
 bool is_elsewhere(const std::filesystem::path& file);
 std::string stem_of(const std::filesystem::path& file);
 

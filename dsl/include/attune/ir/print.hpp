@@ -25,10 +25,7 @@ struct text_writer {
         ++size;
     }
     constexpr void put(std::string_view s) {
-        if (to)
-            for (const char c : s) to[size++] = c;
-        else
-            size += s.size();
+        for (char c : s) put(c);
     }
     constexpr void put_unsigned(std::uint64_t x, int digits = 1) {
         char reversed[20]{};
