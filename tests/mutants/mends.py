@@ -136,6 +136,7 @@ def main():
         return check_texts(how.source)
     if not how.build:
         parser.error("expected --build with a build folder, got none; try --texts, which needs none")
+    how.source, how.build = os.path.abspath(how.source), os.path.abspath(how.build)  # as ctest and compile commands name them
     build, tests, missed = Build(how.source, how.build, how.ninja), tests_of(how.ctest, how.build), []
     for mend in MENDS:
         if how.only not in ("", mend.name):
