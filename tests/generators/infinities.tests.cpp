@@ -174,6 +174,20 @@ TEST_CASE("-infinity that a formula makes masks, and the lowest numbers are scor
     check_tables(dsl::ir_of<formulas::two_biases>, {lowest, -infinity});
 }
 
+TEST_CASE("scores below the lowest number weigh nothing beside it", "[infinities][scores]") {
+    const both_kernels kernels(dsl::ir_of<formulas::two_biases>);
+    for (const support::shape& shape : {long_call, few_queries}) {
+        workload call(dsl::ir_of<formulas::two_biases>, shape, 11);
+        put_all(call["q"], [](std::size_t) { return 0.0f; });
+        put_all(call["kt"], [](std::size_t) { return lowest; });
+        put_all(call["pt"], [&](std::size_t at) {
+            return at % static_cast<std::size_t>(shape.keys) % 3 == 0 ? 0.0f : lowest;  // the sum is twice the lowest
+        });
+        CAPTURE(shape.text());
+        CHECK(kernels.wrong(call) == 0);
+    }
+}
+
 TEST_CASE("-infinity that a formula makes masks, in all formulas", "[.long]") {
     check_tables(dsl::ir_of<formulas::made_by_quotient>, {0, 2});
     check_tables(dsl::ir_of<formulas::made_by_difference>, {infinity, 2});

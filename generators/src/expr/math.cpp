@@ -25,6 +25,11 @@ Expr not_a_number_where(const Expr& condition, const Expr& x) {
     return reinterpret(x.type(), select(condition, Internal::make_const(bits, nan), reinterpret(bits, x)));
 }
 
+Expr perhaps_infinite(const Expr& x) {
+    const auto* sum = x.as<Internal::Add>();
+    return strictly(Internal::Call::strict_add, sum ? sum->a : x, sum ? sum->b : Expr(0.0f));
+}
+
 Expr holds_nan(const Expr& x) { return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u); }
 
 Expr at_least(const Expr& x, const Expr& limit) {

@@ -6,6 +6,9 @@
 /// Arithmetic of the language as Halide expressions. Everything vectorises; nothing calls libm.
 namespace attune::generators::inline expr {
 
+/// The same number for a test of its bits. LLVM is told that other sums are finite, and leaves such tests out.
+Halide::Expr perhaps_infinite(const Halide::Expr& x);
+
 /// Whether x, an f32, is NaN. It tests bits, as arithmetic may assume that there is none. (Halide's is_nan copies x as
 /// a tree: shared parts would multiply without end.)
 Halide::Expr holds_nan(const Halide::Expr& x);

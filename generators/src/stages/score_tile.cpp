@@ -50,9 +50,10 @@ bool may_leave_f32(const kernel_frame& f, int scores) {
 }
 
 /// A score whose formula leaves f32 is -infinity, yet not masked: it becomes a number that is lower than all others.
-Expr above_masked(const Expr& score) {
+Expr above_masked(const Expr& formula) {
     const float lowest_of_f32 = std::nextafter(lowest_score, 0.0f);
-    const Expr bits = reinterpret<std::uint32_t>(score), infinity = Expr(std::uint32_t{0xff800000});
+    const Expr score = perhaps_infinite(formula), bits = reinterpret<std::uint32_t>(score),
+               infinity = Expr(std::uint32_t{0xff800000});
     const Expr is_beyond = bits > Expr(std::bit_cast<std::uint32_t>(lowest)) && bits <= infinity;
     return select(is_beyond, lowest_score, at_least(score, lowest_of_f32));
 }
