@@ -103,6 +103,11 @@ TEST_CASE("-infinity in f16 masks a gradient's pairs, a NaN decides its own, and
         const auto fill = [&](workload& call) { fill_all_kinds(call, kernel.forward); };
         CHECK(kernel.wrong(long_call, fill, {{"w", w}}) == 0);
     }
+    const auto hide_a_batch = [&](workload& call) {
+        fill_all_kinds(call, kernel.forward);
+        put_all(call["hiding"], [](std::size_t at) { return at >= 330 ? -infinity : 0.25f; });
+    };
+    CHECK(kernel.wrong({2, 4, 2, 20, 330, 16, 16}, hide_a_batch, {{"w", 40}}) == 0);
 }
 
 TEST_CASE("-infinity in a tensor of any float type masks a gradient's pairs", "[.long][types]") {
