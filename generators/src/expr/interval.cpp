@@ -131,8 +131,10 @@ interval divide(const interval& a, const interval& b) {
         if (x.type().bits() == 32 && y.type().bits() == 32) return divide_down(x, y);
         return cast<int64_t>(x) / max(cast<int64_t>(y), 1);  // used for positive divisors only
     };
-    const Expr largest = max(-a.lo, a.hi);  // no quotient of integers exceeds its dividend
-    const Expr low = alike(min(-largest, a.lo), a.lo), high = max(largest, -a.lo);
+    // No quotient of integers exceeds its dividend. The least i32 has no opposite: its quotients but one are within
+    // those of the next one.
+    const Expr lowest = a.lo.type().bits() == 32 ? max(a.lo, -std::numeric_limits<std::int32_t>::max()) : a.lo,
+               largest = max(-lowest, a.hi), low = min(-largest, a.lo), high = largest;
     const Expr safe = b.lo > Internal::make_zero(b.lo.type());
     const interval inner =
         corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi));
