@@ -51,7 +51,7 @@ inline constexpr auto nan_in_equality = seen_where(by_head(kt == qt, kt != qt, !
 inline constexpr auto nan_in_choices = seen_where(
     by_head(where(isnan(kt), 1e30, kt) <= qt, min(kt, qt) < 2.5, !(max(kt, qt) < 2.5), where(kt < qt, kt, qt) >= 1.0));
 inline constexpr auto nan_in_arithmetic =
-    seen_where(by_head(kt + qt <= 4.0, !(kt * qt < 6.0), abs(kt - qt) < 1.5, !(kt / qt >= 1.0)));
+    seen_where(by_head(kt + qt <= 4.0, !(kt * qt < 6.0) && !(log(kt) > 99.0), abs(kt - qt) < 1.5, !(kt / qt >= 1.0)));
 inline constexpr auto nan_in_functions = seen_where(
     by_head(floor(kt) <= floor(qt), !(exp(kt) < exp(qt)), tanh(kt) + qt > 2.0, !(sqrt(kt - 1.5) + qt > 2.5)));
 inline constexpr auto nan_in_pairs = seen_where(by_head(pt > x, !(pt > x), pt <= 2.0, !(pt != 2.0)));
@@ -73,6 +73,8 @@ inline constexpr auto ends_of_tensors =
 inline constexpr auto ends_of_shifts =
     seen_where(by_head((kv_idx + 1) / w == q_idx % 3 - 1 || (q_idx + kv_idx + 5) % w == 0, (kv_idx << w) % 7 < 3,
                        ((kv_idx - 100) >> w) + q_idx % 2 == 0, bit(kv_idx * 2654435 + q_idx, w)));
+/// The least i32 over -2 is larger than all others of its tile over any divisor.
+inline constexpr auto ends_of_quotients = seen_where(min(ids(kv_idx), 5) / (starts % 4 - 3) > 100);
 /// Documents of 100 tokens, whose places wrap around inside of one.
 inline constexpr auto ends_of_documents =
     seen_where(q_idx / 100 == kv_idx / 100 && q_idx - (ids(q_idx / 100) + 248) >= kv_idx - (ids(kv_idx / 100) + 248));
@@ -87,6 +89,7 @@ inline constexpr auto of_number = s + where(kv_idx % 3 == 0, 0.0, x);
 inline constexpr auto of_logarithm = s + by_head(log(kt), log2(kt), log1p(kt - 1), log(kt* qt));
 inline constexpr auto of_quotient = s + by_head(-1.0 / kt, qt / kt, -(1.0 / kt), -abs(pt) / (kt * kt));
 inline constexpr auto of_difference = s + by_head(0.25 - pt, -pt, -kt, qt - kt);
+inline constexpr auto of_product = s + by_head(x * -2.0, -abs(x), x * (0.0 - kt), 0.5 - x * kt * qt);
 inline constexpr auto of_sum = s + kt + pt;
 template <class S> constexpr auto attended(S scores) {
     return outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
@@ -95,6 +98,7 @@ inline constexpr auto made_of_number = attended(of_number);
 inline constexpr auto made_by_logarithm = attended(of_logarithm);
 inline constexpr auto made_by_quotient = attended(of_quotient);
 inline constexpr auto made_by_difference = attended(of_difference);
+inline constexpr auto made_by_product = attended(of_product);
 inline constexpr auto two_biases = attended(of_sum);
 
 /// Keys that -infinity in f16 hides; NaN in tables and limits near the ends of i32 in conditions.

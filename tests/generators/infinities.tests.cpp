@@ -154,8 +154,8 @@ TEST_CASE("limits at the ends of i32 are those of arithmetic that wraps around",
     for (const graph_ir& graph : {dsl::ir_of<formulas::ends_of_windows>, dsl::ir_of<formulas::ends_of_tensors>})
         check_ends(graph, {most, most - 1, 1 << 30, 40, -1, least + 1, least});
     check_ends(dsl::ir_of<formulas::ends_of_shifts>, {0, 1, 3, 31, 32, 33, -1, -29, most, least});
-    for (const graph_ir& graph :
-         {dsl::ir_of<formulas::ends_of_literals<most>>, dsl::ir_of<formulas::ends_of_documents>})
+    for (const graph_ir& graph : {dsl::ir_of<formulas::ends_of_literals<most>>, dsl::ir_of<formulas::ends_of_quotients>,
+                                  dsl::ir_of<formulas::ends_of_documents>})
         check_ends(graph, {0});
 }
 
@@ -171,6 +171,7 @@ TEST_CASE("limits at the ends of i32 are those of arithmetic that wraps around, 
 TEST_CASE("-infinity that a formula makes masks, and the lowest numbers are scores", "[infinities][scores]") {
     check_tables(dsl::ir_of<formulas::made_of_number>, {2}, {-infinity, -1, lowest});
     check_tables(dsl::ir_of<formulas::made_by_logarithm>, {0, 2});
+    check_tables(dsl::ir_of<formulas::made_by_product>, {2}, {infinity, -3});
     check_tables(dsl::ir_of<formulas::two_biases>, {lowest, -infinity});
 }
 

@@ -160,7 +160,7 @@ interval tile_mask::compute(int number, const sides& in) {
     const bool is_integer = node.kind == kind::integer, is_real = !is_integer && node.kind != kind::condition;
     if (is_real && !result.lo.defined() && !result.hi.defined()) result.nan = yes();
     if (is_integer && known_.wraps.here[number]) return within_i32(result);
-    const bool taken = node.op == operation::negate || node.op == operation::subtract;
+    const bool taken = node.op == operation::negate || node.op == operation::subtract || node.op == operation::multiply;
     if (taken && request_.facts->makes_infinity[number]) result.masked.may = yes();
     if (node.op == operation::divide && is_real && !result.lo.defined()) result.masked.may = yes();
     return result;

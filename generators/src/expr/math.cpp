@@ -74,6 +74,8 @@ Expr is_equal(const Expr& a, const Expr& b) {
     return compared(Internal::Call::strict_eq, a, b, [](Expr x, Expr y) { return x == y; });
 }
 
+Expr product_as_it_is(const Expr& a, const Expr& b) { return strictly(Internal::Call::strict_mul, a, b); }
+
 Expr exp2_of_nonpositive(const Expr& x) {
     // At -127 the exponent field is 0: exactly zero, never a denormal number, which would slow down whatever it meets.
     const Expr y = at_least(x, -127.0f);
@@ -164,7 +166,10 @@ Expr error_function(const Expr& x) {
 
 Expr exponential(const Expr& x) { return select(holds_nan(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
 
-Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); }
+Expr natural_logarithm(const Expr& x) {
+    const Expr not_finite = (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) >= Expr(0x7f800000u);
+    return select(not_finite, x, log(x));  // Halide's logarithm of +infinity is 88.7
+}
 
 Expr real_of_bits(const Expr& byte, const Expr& shift, const Expr& mask, int offset) {
     // In 2^(23 - shift) the bit number `shift` is worth 1: no bit has to move.

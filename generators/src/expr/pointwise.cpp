@@ -204,7 +204,13 @@ quantity pointwise::arithmetic(const instruction& node, const quantity& a, const
     constexpr float infinity = std::numeric_limits<float>::infinity();
     const Expr nothing = keeps_nothing() ? nothing_of[node.op](a.nothing, b.nothing) : Expr();
     if (node.op == operation::divide) return with_nothing(divide(node, a, b), nothing);
-    const quantity result{of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)};
+    const Expr masked = either(a.masked, b.masked);
+    if (node.op == operation::multiply && makes_infinity(node)) {  // a finite product below all f32 is a number
+        const Expr product = product_as_it_is(a.value, b.value);
+        const Expr is_of_infinity = is_exactly(a.value, infinity) || is_exactly(b.value, infinity);
+        return with_nothing(unless(is_of_infinity && is_negative_infinity(product), {product, masked}), nothing);
+    }
+    const quantity result{of_arithmetic[node.op](a.value, b.value), masked};
     const bool taken = (node.op == operation::negate || node.op == operation::subtract) && makes_infinity(node);
     if (!taken) return with_nothing(result, nothing);
     Expr below_all = is_exactly(node.op == operation::negate ? a.value : b.value, infinity);
