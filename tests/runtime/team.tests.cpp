@@ -128,6 +128,22 @@ TEST_CASE("a packed call runs its kernels at once on a team") {
     call.expect_right_results();
 }
 
+TEST_CASE("a region of worker 0 within one of its team is a part of that one") {
+    constexpr int workers = 3;
+    fake::call c;
+    const auto call = attune::detail::prepare(fake::kernels(), c.arguments(), {});
+    team_of_threads all(workers);
+    int calls = 0;
+    on_threads(workers, [&](int worker) {
+        all.team.run(worker, [&] {
+            all.team.run(0, [&] { attune::detail::call(*call), ++calls; });
+            attune::detail::call(*call), ++calls;
+        });
+    });
+    CHECK(calls == 2);
+    c.expect_right_results();
+}
+
 TEST_CASE("a team without workers or barrier, and a worker that it has not, are refused") {
     CHECK_THROWS_WITH(attune::team(0, [] {}),
                       ContainsSubstring("expected from 1 to 4096 workers in attune::team, got 0"));

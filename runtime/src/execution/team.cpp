@@ -28,6 +28,7 @@ void team::run(int worker, const std::function<void()>& calls) {
     if (worker < 0 || worker >= workers())
         detail::fail(detail::say("a worker from 0 to ", workers() - 1, " in attune::team::run"), std::to_string(worker),
                      "the number of this thread among those of the team");
+    if (worker == 0 && detail::team_of_this_thread().pool == &pool_) return calls();  // the others are in this region
     worker == 0 ? lead(calls) : follow(worker);
 }
 

@@ -25,7 +25,8 @@ public:
 
     /// To be called by every worker, with its number from 0. Worker 0 runs `calls`: attune's calls in it use all
     /// workers, unless options say otherwise. The others run the tasks of these calls, and return when it has returned.
-    /// An exception of `calls` is thrown in worker 0. A number that no worker has throws in its own thread.
+    /// An exception of `calls` is thrown in worker 0. A number that no worker has throws in its own thread. A region
+    /// that worker 0 begins within one of the same team is a part of that one.
     void run(int worker, const std::function<void()>& calls);
 
     int workers() const { return static_cast<int>(next_.size()); }
