@@ -75,6 +75,9 @@ TEST_CASE("a ring holds the window of every query of a call, or the call is refu
                        Catch::Matchers::Equals(
                            "attune: expected at least 5 in extent<2>(k), as the formula needs, got 4; try a longer "
                            "tensor, or fewer queries a call"));
+        c.given.back().integer = 2147483647;
+        CHECK_THAT(c.made<formulas::in_ring>(),
+                   Catch::Matchers::StartsWith("attune: expected numbers of 32 bits in the number of same(...), got "));
     }
 }
 

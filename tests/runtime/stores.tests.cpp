@@ -4,6 +4,7 @@
 
 using namespace by_hand;
 using attune::tensor;
+using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 
 namespace {
@@ -58,8 +59,11 @@ TEST_CASE("a store's place is looked at where the store's condition holds") {
     // A second store of the same element has no condition.
     c.how.checked = false, places[5] = -5;
     CHECK(c.made<formulas::stored_where_placed>() == "");
-    CHECK_THAT(c.made<formulas::stored_twice>(),
-               StartsWith("attune: expected place_of from 0 to 6, an index along key of k, got -1"));
+    CHECK_THAT(
+        c.made<formulas::stored_twice>(),
+        Equals("attune: expected place_of from 0 to 6, an index along key of k, got -1 at (batch 0, query 0), the "
+               "first of 3; try a place in k for all that is stored, or a condition in store(...) for padding; "
+               "kv_lengths count the new keys"));
 }
 
 TEST_CASE("a tensor of what is precomputed has less than 2^29 elements") {

@@ -232,15 +232,16 @@ private:
             n.op == operation::load
                 ? std::string(call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].name)
                 : formula_of(call_.graph, use_.index);
-        fail(
-            say(what, " from 0 to ", found_.places - 1, use_.ends_with_keys ? ", the keys in use" : "",
-                ", an index along ", axis_name(call_, use_), " of ", tensor_name(call_, use_)),
-            say(found_.number, place_of(values), found_.count > 1 ? say(", the first of ", found_.count) : ""),
-            std::ranges::find(call_.graph.stores, use_.load, &store_declaration::element) != call_.graph.stores.end()
-                ? say("a place in ", tensor_name(call_, use_), " for all that is stored; kv_lengths count the new keys")
-            : from_tensor
-                ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
-                : say("a longer ", tensor_name(call_, use_), ", or positions that are in it"));
+        fail(say(what, " from 0 to ", found_.places - 1, use_.ends_with_keys ? ", the keys in use" : "",
+                 ", an index along ", axis_name(call_, use_), " of ", tensor_name(call_, use_)),
+             say(found_.number, place_of(values), found_.count > 1 ? say(", the first of ", found_.count) : ""),
+             std::ranges::find(call_.graph.stores, use_.load, &store_declaration::element) != call_.graph.stores.end()
+                 ? say("a place in ", tensor_name(call_, use_), " for all that is stored",
+                       n.op == operation::load && found_.number < 0 ? ", or a condition in store(...) for padding" : "",
+                       "; kv_lengths count the new keys")
+             : from_tensor
+                 ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
+                 : say("a longer ", tensor_name(call_, use_), ", or positions that are in it"));
     }
 
     const call_numbers& call_;

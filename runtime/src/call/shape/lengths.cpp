@@ -23,6 +23,7 @@ std::string_view spelling(operation op) {
     if (op == operation::queries) return "queries(...)";
     if (op == operation::keys) return "keys(...)";
     if (op == operation::precomputed) return "precomputed(...)";
+    if (op == operation::same) return "same(...)";
     return op == operation::values ? "values(...)" : "tokens(...)";
 }
 
@@ -91,8 +92,10 @@ public:
 
     /// Numbers that must be equal.
     void check_equalities() {
+        const auto outer = std::exchange(of_, whose{operation::same, axis_kind::free});
         for (const node_id n : graph_.nodes.ids())
             if (graph_.nodes[n].op == operation::same) value(n);
+        of_ = outer;
     }
 
 private:
@@ -160,7 +163,10 @@ private:
         return shape_.logical(input, axis, own);
     }
 
-    std::string_view word() const { return of_.op == operation::precomputed ? "extent" : word_for(of_.axis); }
+    std::string_view word() const {
+        if (of_.op == operation::same) return "number";
+        return of_.op == operation::precomputed ? "extent" : word_for(of_.axis);
+    }
     std::string_view article() const { return of_.op == operation::precomputed ? "an " : "a "; }
 
     [[noreturn]] void refuse() const {
