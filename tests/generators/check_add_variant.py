@@ -73,6 +73,9 @@ expect("my HEADER my.hpp", "expected HEADER <variant header> and GRAPHS <my::gra
 expect("my HEADER absent.hpp GRAPHS my::graph", "expected HEADER to name a file, got `absent.hpp`; looked for", without=["made of"])
 expect("my OF nobody", "expected OF to name a library made by attune_add_variant, got `nobody`", without=["made of"])
 expect(f"{plain} SHAPES prefill decode:my::other", "expected SHAPES for one of GRAPHS, got `decode:my::other`; try one of `my::graph`", without=["made of"])
+expect(f"{plain} SCHEDULES absent", "expected SCHEDULES to name a folder, got", "/absent`, which is none; my_tune makes it", "made of")
+expect(f"{plain} SCHEDULES my.hpp", "expected SCHEDULES to name a folder, got", "made of")
+expect(f"{plain} SCHEDULES .", "made of", without=["expected"])
 expect("absent HEADER my.hpp GRAPHS my::graph", "expected absent_generator in ATTUNE_HOST_GENERATORS, got none; looked for", without=["made of"])
 
 # Machine code of CUDA kernels needs a ptxas where it is asked for, and none by default.
