@@ -30,7 +30,7 @@
 # folder, by its absolute path, where compiled kernels are kept by the same, and taken from by other builds.
 #
 # The shared library holds the runtime and depends on the C and C++ libraries only. It exports the functions of attune/c.h, its variants
-# and their tables, and is never unloaded. For attune::run an application links attune::runtime beside it.
+# and their tables, calls its own, and is never unloaded. For attune::run an application links attune::runtime beside it.
 #
 # Cross compiling: ATTUNE_HOST_GENERATORS is the bin/ folder of the same project built for the machine at hand; its generators are then
 # run, and none are built. Nor is Halide's library needed.
@@ -290,6 +290,7 @@ function(attune_add_shared shared target folder more)
     list(TRANSFORM ARGN REPLACE "[^A-Za-z0-9]+" "_" OUTPUT_VARIABLE variants)
     list(JOIN variants "\", \"" names)
     list(JOIN variants "_variant; " variants)
+    string(APPEND more "attune_next_definition;")
     configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/exports.map.in" "${folder}/exports.map" @ONLY)
     file(CONFIGURE OUTPUT "${folder}/variants.cpp" CONTENT "// Written by attune_add_variant(@target@ ...): attune/c.h says what it is.
 extern \"C\" const char* const* attune_variants() noexcept;
@@ -297,11 +298,22 @@ extern \"C\" const char* const* attune_variants() noexcept {
     static constexpr const char* names[] = {\"@names@\", nullptr};
     return names;
 }
+
+// Where the next library of the program defines a function of this one; dlsym looks behind who calls it, so this is no jump (runtime/src/call/bind/definitions.cpp).
+#include <dlfcn.h>
+extern \"C\" void* attune_next_definition(const char* function) noexcept;
+extern \"C\" void* attune_next_definition(const char* function) noexcept {
+    void* next = dlsym(RTLD_NEXT, function);
+    __asm__ volatile(\"\" : \"+r\"(next));
+    return next;
+}
 " @ONLY)  # not written again where it is the same
     add_library(${shared} SHARED "${folder}/variants.cpp")
     # attune_run brings in the rest of attune/c.h. Threads of the pool run code that is inside: it must stay loaded.
     target_link_libraries(${shared} PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" attune::runtime)
-    target_link_options(${shared} PRIVATE "LINKER:--version-script=${folder}/exports.map" LINKER:--undefined=attune_run LINKER:-z,nodelete LINKER:--gc-sections)
+    target_link_options(${shared} PRIVATE "LINKER:--version-script=${folder}/exports.map" LINKER:-Bsymbolic-functions LINKER:--undefined=attune_run LINKER:-z,nodelete LINKER:--gc-sections)
+    # A linker that takes shared libraries as needed would leave out a second library of the same graph in silence. So it is linked, and the first call refuses both.
+    target_link_options(${shared} INTERFACE "$<BUILD_INTERFACE:LINKER:--push-state,--no-as-needed,$<TARGET_LINKER_FILE:${shared}>,--pop-state>")
     set_target_properties(${shared} PROPERTIES LINK_DEPENDS "${folder}/exports.map")
     target_include_directories(${shared} PUBLIC
         "$<BUILD_INTERFACE:$<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>>"
@@ -343,9 +355,10 @@ function(attune_install_variant target)
     set(private_libraries "")
     set(shared "")
     if(TARGET ${target}_shared)
-        set(libraries "")
+        set(libraries "-Wl,--push-state,--no-as-needed,-l${target},--pop-state")
         set(private_libraries "${runtime_libraries}")
         set(shared ${target}_shared)
+        target_link_options(${shared} INTERFACE "$<INSTALL_INTERFACE:LINKER:--push-state,--no-as-needed,$<TARGET_LINKER_FILE:${target}::${shared}>,--pop-state>")
     endif()
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels")
     set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/${target}")

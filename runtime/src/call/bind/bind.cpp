@@ -95,12 +95,6 @@ void clear(std::byte* at, const tensor& t, int axis = 0) {
 
 }  // namespace
 
-void check_version(const kernel_table& table) {
-    if (table.version != kernel_table_version)
-        fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version),
-             say("layout ", table.version), "building the variant again with this version of attune");
-}
-
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
                        outputs wanted, bool explain, std::int64_t first_batch, std::int64_t first_query)
     : table_(table),

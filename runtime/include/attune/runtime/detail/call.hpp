@@ -22,7 +22,8 @@ struct named_argument {
     double real{};
 };
 
-/// Refuses a table of another layout; to be called before anything else in it is looked at.
+/// Refuses a table of another layout, and one of a graph that another library of the program has other kernels of; to
+/// be called before anything else in it is looked at.
 void check_version(const kernel_table& table);
 
 /// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have
