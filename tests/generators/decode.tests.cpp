@@ -72,6 +72,14 @@ std::vector<support::shape> shapes_of(std::int64_t depth, std::int64_t value_dep
                            .keys = keys,
                            .depth = depth,
                            .value_depth = value_depth});
+    for (const std::int64_t keys : {1, 7, 8, 9, 127, 129})  // one row of each key head
+        all.push_back({.batches = 2,
+                       .heads = 3,
+                       .key_heads = 3,
+                       .queries = 1,
+                       .keys = keys,
+                       .depth = depth,
+                       .value_depth = value_depth});
     all.push_back({.batches = 1,
                    .heads = 5,
                    .key_heads = 1,
@@ -154,6 +162,10 @@ TEST_CASE("decode reads no key beyond those in use, and hides all of none", "[de
     kernel(call);
     CHECK(call.largest_error(call.expected(), "out") < 5e-5);
     CHECK(outputs_untouched(call, true));
+    workload one_row(kernel.of.graph, {.batches = 4, .heads = 2, .key_heads = 2, .queries = 1, .keys = 700}, 3);
+    one_row.set_lengths({0, 3, 130, 333});
+    kernel(one_row);
+    CHECK(one_row.largest_error(one_row.expected(), "out") < 5e-5);
 }
 
 namespace {

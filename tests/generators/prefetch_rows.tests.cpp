@@ -3,6 +3,7 @@
 #include "codegen/halide_target.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
+#include "plans/kernel_plan.hpp"
 
 #include <attune/dsl.hpp>
 
@@ -98,11 +99,15 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);
         const auto& cut = std::get<cpu_decode>(list.front().request.schedule);
+        const kernel_plan plan = plan_kernel(list.front().request);
+        const key_pass& pass = *plan.passes_over_keys().front();
         const int lines = 128 / line;
         REQUIRE(found.count.size() == 2);  // keys and values
         for (const auto& [tensor, count] : found.count) {
             CAPTURE(tensor);
-            const int rows = tensor == "input_v" ? cut.value_tile : cut.key_tile;  // that one step reads
+            // that one step reads: of several rows, and of one
+            const int rows = tensor == "input_v" ? cut.value_tile + pass.values->keys_of_one_row
+                                                 : cut.key_tile + pass.scores.keys_of_one_row;
             CHECK(count == rows * lines);
             CHECK(std::count(found.distances[tensor].begin(), found.distances[tensor].end(), line) ==
                   rows * (lines - 1));

@@ -23,11 +23,15 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
     const auto in_block = [&](Func of) {
         return of.compute_at(block).hoist_storage(own).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
     };
-    in_block(its.scores)
-        .bound_extent(f.ki, cut.key_block)
-        .split(f.ki, f.ki, kx, cut.lanes)
-        .split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::RoundUp);
-    its.scores.reorder(kx, qx, f.qi, f.ki).vectorize(kx);
+    in_block(its.scores).bound_extent(f.ki, cut.key_block);
+    const auto take_rows = [&](Stage stage, int rows) {
+        stage.split(f.ki, f.ki, kx, cut.lanes)
+            .split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
+            .reorder(kx, qx, f.qi, f.ki)
+            .vectorize(kx);
+    };
+    if (f.keys().scores.keys_of_one_row > 0) take_rows(its.scores.specialize(f.rows() == 1), 1);
+    take_rows(its.scores, cut.query_tile);
     scores.schedule_dots(cut, LoopLevel(its.scores, qx), LoopLevel(its.scores, f.qi), LoopLevel(its.scores, f.ki));
     for (const Func& weights : its.weights.of_pairs(f.core))
         in_block(weights)  // one loop, for clipped_loops
@@ -116,6 +120,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
         add(values.of_digits.digit_sums, values.of_digits.few.y.name(), values.integers());
     } else {
         add(values.sums.defined() ? values.sums : values.accumulated, "ro", cut.value_tile);
+        if (const int keys = values.planned().keys_of_one_row) add(values.accumulated, "r1", keys);
     }
     if (values.looks_at_pairs()) add(values.accumulated, values.looked_at.x.name(), 1);
     if (values.of_masked) all.push_back(values.of_masked->scanned_keys());
@@ -140,6 +145,10 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     const prefetch_rows::loop added{values.accumulated.name(), "ro"}, formed{values.values.name(), f.ki.name()};
     scores.fetch_rows(pipeline, f.core.value,
                       {scores.is_read_in_place(f.core.value) ? added : formed, added, cut.value_tile, f.value_depth()});
+    if (const int keys = values.planned().keys_of_one_row) {
+        const prefetch_rows::loop one{values.accumulated.name(), "r1"};
+        scores.fetch_rows(pipeline, f.core.value, {one, one, keys, f.value_depth()});
+    }
 }
 
 }  // namespace

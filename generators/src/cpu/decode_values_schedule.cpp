@@ -21,15 +21,22 @@ void schedule_sums_in_registers(decode_values& its, const kernel_frame& f) {
 /// A few keys at a time, in the order in which memory has them: each row's sums come from the cache and go there again.
 void schedule_sums_in_cache(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
     // Schedule
-    const RVar ro("ro"), rx("rx");
+    const RVar ro("ro"), r1("r1"), rx("rx");
     const Var dx("dx"), qx("qx");
     const int vector = its.planned().vector;
     its.accumulated.vectorize(f.d, vector);
-    its.accumulated.update()
-        .split(its.rk, ro, rx, cut.value_tile)
-        .split(f.d, f.d, dx, vector)
-        .split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::GuardWithIf);
-    its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
+    const auto add = [&](Stage stage, const RVar& of, int keys, int rows) {
+        stage.split(its.rk, of, rx, keys)
+            .split(f.d, f.d, dx, vector)
+            .split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::GuardWithIf)
+            .reorder(dx, rx, qx, f.d, f.qi, of)
+            .vectorize(dx)
+            .unroll(rx)
+            .unroll(qx);
+    };
+    if (const int keys = its.planned().keys_of_one_row)
+        add(its.accumulated.update().specialize(f.rows() == 1), r1, keys, 1);
+    add(its.accumulated.update(), ro, cut.value_tile, cut.query_tile);
 }
 
 /// Adds all keys of the block to a tile of rows and channels at a time. All rows take one tile of channels before the

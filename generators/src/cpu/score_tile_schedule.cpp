@@ -156,12 +156,12 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
         schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
-        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
-        c.collected.split(f_.ki, f_.ki, kj, cut.key_tile)
-            .reorder(l, kj, f_.qi, f_.ki)
-            .vectorize(l)
-            .unroll(kj)
-            .unroll(f_.qi);
+        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(l, vector);
+        const auto take_keys = [&](Stage stage, int count) {
+            stage.split(f_.ki, f_.ki, kj, count).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
+        };
+        if (const int most = f_.keys().scores.keys_of_one_row) take_keys(c.collected.specialize(f_.rows() == 1), most);
+        take_keys(c.collected, cut.key_tile);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
         // Each piece of a row has a loop of its own, so that branches on a channel's position are constants.
         const RVar piece("piece"), step("step");

@@ -132,14 +132,16 @@ json json_of(const score_plan& scores, const graph_ir& graph) {
         for (const int load : rows.placed)
             kept.push_back({{"of", name_of(owner::key)}, {"number", "the place of " + short_text(graph, load)}});
     }
-    return {{"in_lanes", name_of(scores.along)},
-            {"products", words_of(scores.how)},
-            {"queries", scores.queries},
-            {"keys", scores.keys},
-            {"written_out", scores.unroll},
-            {"further_products", texts_of(graph, scores.further)},
-            {"kept", kept},
-            {"transposed", texts_of(graph, scores.turned)}};
+    json object{{"in_lanes", name_of(scores.along)},
+                {"products", words_of(scores.how)},
+                {"queries", scores.queries},
+                {"keys", scores.keys},
+                {"written_out", scores.unroll},
+                {"further_products", texts_of(graph, scores.further)},
+                {"kept", kept},
+                {"transposed", texts_of(graph, scores.turned)}};
+    if (scores.keys_of_one_row > 0) object["keys_of_one_row"] = scores.keys_of_one_row;
+    return object;
 }
 
 json json_of(const key_pass& pass, const graph_ir& graph) {
@@ -152,6 +154,8 @@ json json_of(const key_pass& pass, const graph_ir& graph) {
                             {"chunk", values->chunk},
                             {"of_whole_block", values->of_whole_block},
                             {"looked_at", name_of(values->check)}};
+    if (pass.values && pass.values->keys_of_one_row > 0)
+        object["values"]["keys_of_one_row"] = pass.values->keys_of_one_row;
     object["row"] = {{"accumulators", pass.row.accumulators},
                      {"maximum", pass.row.maximum},
                      {"sum", pass.row.sum},
@@ -249,11 +253,16 @@ std::string text_of_grid(const json& grid) {
     return text + fmt::format("; the mask hides {}", string_of(grid["hides"]));
 }
 
+std::string of_one_row(const json& tile) {
+    return tile.contains("keys_of_one_row") ? fmt::format(" (of one row {})", tile["keys_of_one_row"].get<int>()) : "";
+}
+
 std::string text_of_scores(std::string_view label, const json& scores, std::string_view of_queries = "queries") {
-    std::string text = line(
-        label, fmt::format("{} in lanes, {}, {} {} x {} keys in registers, {} channels written out",
-                           string_of(scores["in_lanes"]), string_of(scores["products"]), scores["queries"].get<int>(),
-                           of_queries, scores["keys"].get<int>(), scores["written_out"].get<int>()));
+    std::string text =
+        line(label,
+             fmt::format("{} in lanes, {}, {} {} x {} keys{} in registers, {} channels written out",
+                         string_of(scores["in_lanes"]), string_of(scores["products"]), scores["queries"].get<int>(),
+                         of_queries, scores["keys"].get<int>(), of_one_row(scores), scores["written_out"].get<int>()));
     for (const auto& kept : scores["kept"])
         text += line("", fmt::format("kept of a {}: {}", string_of(kept["of"]), string_of(kept["number"])));
     if (!scores["further_products"].empty())
@@ -268,10 +277,10 @@ std::string text_of_softmax(const json& softmax, bool in_decode) {
     if (softmax.contains("values")) {
         const json& values = softmax["values"];
         const int lanes = values["in_lanes"].get<int>();
-        text += line("values", fmt::format("{}{}, {} channels x {} keys{}, {} share a maximum; looked at: {}",
+        text += line("values", fmt::format("{}{}, {} channels x {} keys{}{}, {} share a maximum; looked at: {}",
                                            lanes > 1 ? fmt::format("{} channels in lanes, ", lanes) : "",
                                            string_of(values["products"]), values["channels"].get<int>(),
-                                           values["keys"].get<int>(),
+                                           values["keys"].get<int>(), of_one_row(values),
                                            values["of_whole_block"].get<bool>() ? "" : " at a time from the cache",
                                            values["chunk"].get<int>(), string_of(values["looked_at"])));
     }

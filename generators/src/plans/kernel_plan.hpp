@@ -71,6 +71,7 @@ struct score_plan {
     lanes along{};
     multiplication how{f32_products{}};  ///< of q * t(k)
     int queries{}, keys{};               ///< of a tile whose sums are in registers; in decode `queries` are rows
+    int keys_of_one_row{};               ///< in decode: of the tile if a task has one row; 0: `queries` rows even then
     int unroll{1};                       ///< steps of the sum over the channels that are written out
     std::vector<int> further{};  ///< nodes: other sums over products of a query's and a key's numbers, always of f32
     std::vector<kept_node> kept{};
@@ -100,6 +101,7 @@ struct value_plan {
     int channels{};             ///< value depths whose sums are in registers
     int channels_of_one_row{};  ///< in decode of codes: the same if a task has one row
     int keys{};                 ///< whose values are added at a time
+    int keys_of_one_row{};      ///< in decode: the same if a task has one row; 0: as many
     int chunk{};                ///< value depths that share a maximum and a sum
     bool of_whole_block{};      ///< sums over all keys of a block stay in registers: in decode, else always
     bool fetched{};             ///< rows of values are asked for before they are read

@@ -147,6 +147,11 @@ int vectors_of_codes(int vectors, int digits, int rows, bool few_registers) {
     return (digits == 2 || (rows > 1 && few_registers)) && vectors % 2 == 0 ? vectors / 2 : vectors;
 }
 
+/// The keys of a tile where a task has one row, as each head has that reads keys of its own: as many sums are in
+/// registers as of several rows and fewer keys. Half a vector of keys leaves a loop over them, which fetches rows
+/// ahead.
+int keys_of_one_row(const cpu_decode& cut) { return cut.query_tile > 1 ? std::max(cut.lanes / 2, 4) : 0; }
+
 /// How many products of weights and values are added up at a time as integers, if the sums of a block fit an i32.
 int fitting_integers(const cpu_decode& cut, const kernel_request& request, const plan& core,
                      const narrow_rows& values) {
@@ -168,6 +173,8 @@ value_plan values_of(const cpu_decode& cut, const kernel_request& request, const
     if (!narrow) {
         values.of_whole_block = arrive_with_keys;
         values.channels = values.vector * (values.of_whole_block ? std::gcd(vectors, few_registers ? 2 : 4) : 1);
+        if (!values.of_whole_block && lies_in_rows(request.graph(), request.facts->depends, core.value))
+            values.keys_of_one_row = keys_of_one_row(cut);
         return values;
     }
     if (narrow->whole) values.check = value_check::none;
@@ -293,6 +300,7 @@ key_pass pass_of(const cpu_decode& cut, const kernel_request& request, const pla
         scores.keys = at_a_time == 2 && request.target->registers < 32 ? 2 : 4;  // a row of words takes a register
     } else {
         scores.how = f32_products{.of_codes = is_narrow(request, core.key)};
+        scores.keys_of_one_row = keys_of_one_row(cut);
     }
     if (core.weights >= 0) pass.values = values_of(cut, request, core);
     pass.row = row_of(core, pass.values ? pass.values->chunk / pass.values->vector : 0);

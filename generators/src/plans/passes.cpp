@@ -128,6 +128,8 @@ private:
             add("skip_blocks", of_core("state.blocks", each));
             if (each.scores.fetched) add("prefetch_rows", of_core("keys of scores", each));
             if (each.values && each.values->fetched) add("prefetch_rows", of_core("values", each));
+            if (each.values && each.values->fetched && each.values->keys_of_one_row > 0)
+                add("prefetch_rows", of_core("values of one row", each));
             in_integers |=
                 made_by<integer_dots>(each.scores.how) || (each.values && made_by<integer_dots>(each.values->how));
         }
