@@ -47,6 +47,7 @@ public:
     /// The threads that the keys in use are worth, if the others sleep.
     int threads_in_use() const { return threads_worth(work(given_), threads_); }
     int key_splits() const;              ///< of the keys in use; 0 where the kernel is not told
+    std::int64_t longest_keys() const;   ///< keys in use of any batch element; 0 where a GPU alone can read how many
     std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
     std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
     std::int64_t stacks() const;         ///< tasks of one part of the keys

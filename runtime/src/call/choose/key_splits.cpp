@@ -97,6 +97,11 @@ std::int32_t bound_call::splits_of(std::int64_t keys) const {
 
 int bound_call::key_splits() const { return chosen().key_splits == 0 ? 0 : splits_of(keys_in_use(given_).most_seen); }
 
+std::int64_t bound_call::longest_keys() const {
+    const named_argument* const lengths = given_.kv_lengths;
+    return lengths && lengths->view.where() != memory::host ? 0 : keys_in_use(given_).longest;
+}
+
 /// The user context, the inputs, kv_lengths, and the two numbers of decode.
 std::size_t bound_call::inputs_of_kernel() const { return table_.graph.inputs.size() + 2 + (most_splits_ ? 2 : 0); }
 

@@ -1,4 +1,5 @@
 #include "base/text.hpp"
+#include "call/run/notices.hpp"
 #include "call/run/packed.hpp"
 #include "call/run/parts.hpp"
 #include "call/shape/projections.hpp"
@@ -35,11 +36,8 @@ std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(
 /// The generators' sentences about the graph, and those about this call.
 std::vector<std::string> meaning_of(const kernel_table& table, const explanation& of, bool with_lengths) {
     std::vector<std::string> all(table.notes.conventions.begin(), table.notes.conventions.end());
-    const auto is_top_left = [](std::string_view said) { return said.starts_with("alignment: top-left"); };
-    if (of.query_length > 0 && of.query_length < of.key_length && std::ranges::any_of(all, is_top_left))
-        all.push_back(say("fewer queries than keys: causal counts both from the first, so no query sees a key after ",
-                          of.query_length - 1,
-                          "; if the queries are the last ones, as over a cache, write causal_bottom_right"));
+    if (of.query_length > 0 && of.query_length < of.key_length && is_top_left(table))
+        all.push_back(say("fewer queries than keys: ", what_causal_counts(of.query_length)));
     if (of.heads != of.key_heads && of.key_heads > 0)
         all.push_back(say("query head h reads key head h / ", of.heads / of.key_heads));
     if (with_lengths) all.push_back("keys from kv_lengths(b) on are never read");
@@ -52,14 +50,17 @@ void call(const kernel_table& table, std::span<const named_argument> arguments, 
     if (packed_by(table, arguments)) {
         const packed_call packed(table, arguments, how, bound_call::outputs::needed, false);
         packed.check_values();
+        note_few_queries(table, packed);
         return packed.run(threads_of(how.threads));
     }
     if (const auto parts = parted_call::of(table, arguments, how)) {
         parts->check_values();
+        note_few_queries(table, parts->first());
         return parts->run(threads_of(how.threads));
     }
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
     bound.check_values();
+    note_few_queries(table, bound);
     if (bound.nothing_to_do()) return bound.write_empty_sums();
     bound.run(bound.threads());
 }

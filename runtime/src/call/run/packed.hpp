@@ -54,6 +54,7 @@ public:
             : of(of), arguments(all.begin(), all.end(), &memory) {}
     };
     std::pmr::list<part>& parts() { return parts_; }
+    const std::pmr::list<part>& parts() const { return parts_; }
     std::int64_t sequences() const { return static_cast<std::int64_t>(seen_.size()) - 1; }
     std::int64_t queries() const { return seen_.back(); }
 

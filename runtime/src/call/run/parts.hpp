@@ -24,7 +24,8 @@ public:
     void run(int threads) const;
     std::size_t size() const { return parts_.size(); }
     bound_call& first() { return *parts_.front().call; }  ///< none has more batch elements or heads
-    block_map blocks();                                   ///< of the whole call
+    const bound_call& first() const { return *parts_.front().call; }
+    block_map blocks();  ///< of the whole call
 
 private:
     struct part {

@@ -1,14 +1,17 @@
 #include "call/bind/rebind.hpp"
+#include "call/run/notices.hpp"
 #include "call/run/packed.hpp"
 #include "call/run/parts.hpp"
 #include "execution/threads.hpp"
 
 #include <attune/runtime/detail/call.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory_resource>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attune::detail {
@@ -27,12 +30,14 @@ public:
         else if (!(parts_ = parted_call::of(table_, arguments_, how_)))
             bound_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
         deciding_ = deciding_scalars(table_.graph);  // once its layout is known
+        is_top_left_ = is_top_left(table_);
     }
 
     void call() const {
         if (packed_ ? packed_->has_changed() : bound_ && is_device(bound_->chosen().target))
             return detail::call(table_, arguments_, how_);
         check_values();
+        if (is_top_left_) note();
         if (packed_) return packed_->run(threads_of(how_.threads));
         if (parts_) return parts_->run(threads_of(how_.threads));
         if (bound_->nothing_to_do()) return bound_->write_empty_sums();
@@ -41,8 +46,13 @@ public:
     /// With some arguments replaced. If they may decide something else, the call is bound anew, as by `run`.
     void call(std::span<const named_argument> others) const {
         const replacements by(table_.graph, arguments_, others, !packed_);
-        if (bound_ && !is_device(bound_->chosen().target) && !by.decide(table_.graph, deciding_))
+        if (bound_ && !is_device(bound_->chosen().target) && !by.decide(table_.graph, deciding_)) {
+            const auto replaced = [&](std::string_view name) {
+                return std::ranges::find(others, name, &named_argument::name) != others.end();
+            };
+            if (is_top_left_ && !replaced("kv_lengths")) note();
             return bound_->run_with(by.all(), threads_of(how_.threads));
+        }
         const scratch room(arguments_.size() * sizeof(named_argument));
         if (!room.data()) throw std::bad_alloc();
         std::pmr::monotonic_buffer_resource memory(room.data(), bytes_of_scratch(room.data()));
@@ -63,6 +73,10 @@ public:
     block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
 
 private:
+    void note() const {
+        if (packed_) return note_few_queries(table_, *packed_);
+        note_few_queries(table_, parts_ ? parts_->first() : *bound_);
+    }
     static options with_target(options how, std::string_view target) {
         how.target = target;
         return how;
@@ -73,6 +87,7 @@ private:
     const std::string target_;  ///< a copy: the options' text may be gone
     const options how_;
     std::uint64_t deciding_{};  ///< scalars, a bit each
+    bool is_top_left_{};
     std::optional<const bound_call> bound_;
     std::optional<const packed_call> packed_;
     std::unique_ptr<const parted_call> parts_;  ///< these, or the bound one
