@@ -101,6 +101,15 @@ inline constexpr auto made_by_difference = attended(of_difference);
 inline constexpr auto made_by_product = attended(of_product);
 inline constexpr auto two_biases = attended(of_sum);
 
+/// Weights times numbers of pairs, keys and queries; no query sees every fifth key, and every seventh query sees none.
+template <class F> constexpr auto weighed_by(F factor) {
+    const auto weights = softmax(mask(s, kv_idx % 5 != 1 && q_idx % 7 != 2)) * factor;
+    return outputs(out = weights * v, output<"sums"> = row_sum(weights));
+}
+inline constexpr auto weighed_by_keys = weighed_by(kt);
+inline constexpr auto weighed_by_queries = weighed_by(qt);
+inline constexpr auto weighed_by_pairs = weighed_by(pt);
+
 /// Keys that -infinity in f16 hides; NaN in tables and limits near the ends of i32 in conditions.
 inline constexpr auto hiding = input<"hiding", f16>(batch, key);
 inline constexpr auto all_kinds = attended(

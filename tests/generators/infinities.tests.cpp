@@ -189,6 +189,33 @@ TEST_CASE("scores below the lowest number weigh nothing beside it", "[infinities
     }
 }
 
+TEST_CASE("what a weight is multiplied by adds nothing at a masked pair, NaN and infinity included",
+          "[infinities][factors]") {
+    const auto hidden = [](std::size_t key, std::size_t query) { return key % 5 == 1 || query % 7 == 2; };
+    for (const graph_ir& graph : {dsl::ir_of<formulas::weighed_by_keys>, dsl::ir_of<formulas::weighed_by_queries>,
+                                  dsl::ir_of<formulas::weighed_by_pairs>}) {
+        const both_kernels kernels(graph);
+        for (const support::shape& shape : {long_call, few_queries})
+            for (const float special : {not_a_number, infinity}) {
+                workload call(graph, shape, 11);
+                const auto keys = static_cast<std::size_t>(shape.keys);
+                for (const char* const name : {"kt", "qt", "pt"}) {
+                    if (!has_input(graph, name)) continue;
+                    const bool of_keys = name[0] == 'k', of_queries = name[0] == 'q';
+                    put_all(call[name], [&](std::size_t at) {
+                        return hidden(of_queries ? 0 : at % keys, of_keys      ? 0
+                                                                  : of_queries ? at
+                                                                               : at / keys)
+                                   ? special
+                                   : 0.5f;
+                    });
+                }
+                CAPTURE(graph.text, shape.text(), special);
+                CHECK(kernels.wrong(call) == 0);
+            }
+    }
+}
+
 TEST_CASE("-infinity that a formula makes masks, in all formulas", "[.long]") {
     check_tables(dsl::ir_of<formulas::made_by_quotient>, {0, 2});
     check_tables(dsl::ir_of<formulas::made_by_difference>, {infinity, 2});

@@ -72,6 +72,8 @@ MENDS = [
     Mend("skipped_store", "a kernel stores where the condition does not hold",
          [("generators/src/stages/stored_tensor.cpp", "if (written.has_condition()) rows.where(of(written.condition).value);", "")],
          "stores", ["stores to random places of random layouts"]),
+    Mend("masked_factor", "a NaN that the weight of a masked pair is multiplied by spreads over rows",
+         [("generators/src/stages/score_tile.cpp", "return node == f_.core.statistic_node || f_.request.finite ? made", "return true || f_.request.finite ? made")], "infinities", ["[infinities][factors]"]),
     *(Mend(name, kind, changes, *ASKED[name]) for name, kind, changes in FAULTS),
     *(Mend(f"gradient_{name}", kind, changes, "infinities", OF_GRADIENTS.get(name, ["[gradients]"])) for name, kind, changes in FAULTS if name != "empty"),
 ]

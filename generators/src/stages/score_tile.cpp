@@ -4,6 +4,7 @@
 #include "kernel/gpu_schedule.hpp"
 #include "stages/fragment_scores.hpp"
 #include "stages/kept_number.hpp"
+#include "stages/masked_values.hpp"
 
 #include <bit>
 #include <cmath>
@@ -374,7 +375,9 @@ Expr score_tile::of_query(const Expr& row) const {
 Expr score_tile::weights(int node, const Expr& weight) const {
     place at = at_;
     at.known[f_.core.statistic_node] = {weight, {}};
-    return f_.evaluate(node, at).value;
+    const Expr made = f_.evaluate(node, at).value;
+    // What a masked pair is multiplied by may be NaN or an infinity.
+    return node == f_.core.statistic_node || f_.request.finite ? made : masked_values::unless_masked(weight, made);
 }
 
 }  // namespace attune::generators::inline stages
