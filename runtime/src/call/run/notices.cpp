@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace attune::detail {
 
-/// By the first letter first: each call with fewer queries than keys asks this.
+namespace {
+constexpr std::string_view top_left = "alignment: top-left";
+}
+
+/// By the first sentence about it, and that by its first letter: each call with fewer queries than keys asks this.
 bool is_top_left(const kernel_table& table) {
-    return std::ranges::any_of(table.notes.conventions, [](const char* said) {
-        return *said == 'a' && std::string_view(said).starts_with("alignment: top-left");
-    });
+    for (const char* const said : table.notes.conventions)
+        if (*said == 'a') return std::strncmp(said, top_left.data(), top_left.size()) == 0;
+    return false;
 }
 
 std::string what_causal_counts(std::int64_t queries) {
