@@ -21,13 +21,15 @@ using namespace attune::dsl;
 inline constexpr auto scores = mask(q * t(k) * rsqrt(depth), kv_idx <= q_idx + 90);
 inline constexpr auto beside_softmax =
     outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"top"> = row_maximum(scores));
+inline constexpr auto beside_sums = outputs(out = unnormalized(scores) * v, output<"top"> = row_maximum(scores));
 inline constexpr auto alone = outputs(output<"top"> = row_maximum(scores));
 
 struct graph {
     const char* name;
     graph_ir ir;
 };
-const std::array graphs{graph{"beside_softmax", ir_of<beside_softmax>}, graph{"alone", ir_of<alone>}};
+const std::array graphs{graph{"beside_softmax", ir_of<beside_softmax>}, graph{"beside_sums", ir_of<beside_sums>},
+                        graph{"alone", ir_of<alone>}};
 }  // namespace
 
 TEST_CASE("a NaN that a row sees is its maximum, of whichever key it is; one that it does not see is nothing") {

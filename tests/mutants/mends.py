@@ -74,6 +74,9 @@ MENDS = [
          "stores", ["stores to random places of random layouts"]),
     Mend("masked_factor", "a NaN that the weight of a masked pair is multiplied by spreads over rows",
          [("generators/src/stages/score_tile.cpp", "return node == f_.core.statistic_node || f_.request.finite ? made", "return true || f_.request.finite ? made")], "infinities", ["[infinities][factors]"]),
+    Mend("lost_maximum", "the largest score of a row beside unnormalized weights loses a NaN",
+         [("generators/src/stages/softmax_state.cpp", "return is_softmax(core) ? max(a, b)", "return has_weights(core) ? max(a, b)")],
+         "generators", ["a NaN that a row sees is its maximum*"]),
     *(Mend(name, kind, changes, *ASKED[name]) for name, kind, changes in FAULTS),
     *(Mend(f"gradient_{name}", kind, changes, "infinities", OF_GRADIENTS.get(name, ["[gradients]"])) for name, kind, changes in FAULTS if name != "empty"),
 ]

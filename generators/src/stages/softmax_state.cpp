@@ -7,7 +7,7 @@ namespace attune::generators::inline stages {
 using namespace Halide;
 
 Expr larger_score(const plan& core, const Expr& a, const Expr& b) {
-    return has_weights(core) ? max(a, b) : larger_of(a, b);
+    return is_softmax(core) ? max(a, b) : larger_of(a, b);
 }
 
 std::vector<Func> block_weights::of_rows() const {

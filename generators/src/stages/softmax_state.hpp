@@ -37,8 +37,8 @@ public:
 /// Whether any weights are made of scores.
 inline bool has_weights(const plan& core) { return core.weights_by != statistic::none || is_softmax(core); }
 
-/// The larger of two scores. If nothing is weighed, it is NaN if either is. With softmax's weights the maximum may lose
-/// a NaN: their sum is NaN then.
+/// The larger of two scores. It is NaN if either is, but with softmax's weights, where the maximum may lose a NaN:
+/// their sum is NaN then.
 Halide::Expr larger_score(const plan& core, const Halide::Expr& a, const Halide::Expr& b);
 
 /// Functions of a block's scores. Rows are (row in block, key block, query block, head, batch); pairs as
