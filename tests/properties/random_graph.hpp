@@ -33,7 +33,8 @@ float deciding_number(float any);
 /// sequence, and there are as many keys as both multiplied.
 ///
 /// Of extremes: `end` and `other_end` are numbers at the ends of i32, `limit` is a real; the tables of floats are
-/// called `extreme_bias_...` and `extreme_limit_...`, that of integers `extreme_ends`.
+/// called `extreme_bias_...`, `extreme_limit_...`, `extreme_sink_...`, `extreme_factor_...` (of weights) and
+/// `extreme_lse_...`, the output beside the last `extreme_other`, the table of integers `extreme_ends`.
 ///
 /// Of choices: `count` and `share` are numbers, too, `block` an axis at least as long as the keys. Of stores: each
 /// sequence has at least as many keys in use as queries, and pages of its own.
@@ -120,7 +121,13 @@ private:
     /// Scores of which a choice masks some.
     node_id chosen_among(node_id scores);
 
-    node_id extreme_number(std::string_view used_as), end_of_integers(), extreme_condition_leaf();
+    struct state {
+        node_id out, lse{-1};
+    };
+    element_type any_float();
+    node_id extreme_number(std::string_view used_as), extreme_row(std::string_view used_as);
+    node_id end_of_integers(), extreme_condition_leaf();
+    state merged(const state& made);
     void draw_extremes();
 
     /// Stores to what the graph reads at keys.

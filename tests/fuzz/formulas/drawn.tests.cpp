@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <set>
+#include <string>
 
 using namespace attune;
 
@@ -60,4 +61,23 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
     CHECK(stored_to == std::set<std::string_view>{"by_key", "k", "key_codes", "key_pages", "key_scales", "place", "v",
                                                   "value_codes", "value_pages"});
     CHECK((cores.contains(1) && cores.contains(2) && cores.contains(3)));
+}
+
+TEST_CASE("graphs of extremes are graphs of the language, and read extremes of every float type at every place") {
+    std::set<std::string> read;
+    for (unsigned seed = 0; seed < 1500; ++seed) {
+        const testing::random_graph graph(seed, testing::beside::extremes);
+        INFO("seed " << seed << "\n" << graph.text());
+        REQUIRE(graph.fault().empty());
+        for (const input_declaration& d : graph.inputs)
+            if (!d.is_scalar) read.insert(std::string(d.name));
+    }
+    for (const char* const place : {"bias_keys", "bias_queries", "bias_pairs", "bias_heads", "limit_keys",
+                                    "limit_queries", "limit_pairs", "limit_heads", "factor_keys", "factor_queries",
+                                    "factor_pairs", "factor_heads", "sink_rows", "sink_heads", "lse_rows", "lse_heads"})
+        for (const char* const type : {"f32", "bf16", "f16", "f8_e4m3", "f8_e5m2"}) {
+            CAPTURE(place, type);
+            CHECK(read.contains(std::string("extreme_") + place + '_' + type));
+        }
+    CHECK((read.contains("extreme_other") && read.contains("extreme_ends")));
 }
