@@ -129,6 +129,20 @@ TEST_CASE("applications and tests have one evaluator: the same bits, and every g
         }
 }
 
+TEST_CASE("a state whose log-sum-exp is NaN makes what it is merged with NaN, and one of no keys leaves it as it is") {
+    using namespace under_test;
+    const float nan = std::nanf(""), none = -INFINITY;
+    const std::vector<float> outs_a{1, 1, nan, 1}, outs_b{3, 3, 3, nan}, of_a{nan, 0, none, 0}, of_b{0, nan, 2, none};
+    const auto one = [](const std::vector<float>& of) { return tensor(of.data(), {1, 1, 4}); };
+    const auto channel = [](const std::vector<float>& of) { return tensor(of.data(), {1, 1, 4, 1}); };
+    const auto made = reference::evaluate<merged>(reference::options{.value_depth = 1}, out_a = channel(outs_a),
+                                                  out_b = channel(outs_b), lse_a = one(of_a), lse_b = one(of_b));
+    for (const std::size_t row : {0, 1})
+        CHECK((std::isnan(made["out"].values[row]) && std::isnan(made["lse"].values[row])));
+    CHECK((made["out"].values[2] == 3 && made["lse"].values[2] == 2));
+    CHECK((made["out"].values[3] == 1 && made["lse"].values[3] == 0));
+}
+
 TEST_CASE("packed queries are one call for each sequence, chosen rows and stores too") {
     using namespace my;
     const std::vector<std::int32_t> starts{0, 2, 2, 5}, lengths{6, 3, 8};

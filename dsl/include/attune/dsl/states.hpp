@@ -23,23 +23,23 @@ namespace detail {
 /// The number to which both exponentials of log-sum-exps are relative; 0 if there were no keys at all.
 template <class A, class B> constexpr auto base_of(A x, B y) {
     const auto top = max(x, y);
-    return where(top > -inf, top, 0.0);
+    return where(top != -inf, top, 0.0);
 }
 /// The log-sum-exp over the keys of both.
 template <class A, class B> constexpr auto merged_log_sum(A x, B y) {
     const auto base = base_of(x, y);
-    return where(max(x, y) > -inf, base + log(exp(x - base) + exp(y - base)), -inf);
+    return where(max(x, y) != -inf, base + log(exp(x - base) + exp(y - base)), -inf);
 }
 /// The weighted sum over the keys of both, from two sums whose weights are normalised over their own keys, by the
 /// log-sum-exps beside them.
 template <class X, class A, class Y, class B> constexpr auto merged_sum(X sum, A x, Y other_sum, B y) {
     const auto base = base_of(x, y);
-    const auto some = max(x, y) > -inf;
+    const auto some = max(x, y) != -inf;
     const auto one = exp(x - base);
     const auto other = exp(y - base);
     return where(
         some,
-        (where(x > -inf, sum * one, 0.0) + where(y > -inf, other_sum * other, 0.0)) / where(some, one + other, 1.0),
+        (where(x != -inf, sum * one, 0.0) + where(y != -inf, other_sum * other, 0.0)) / where(some, one + other, 1.0),
         0.0);
 }
 }  // namespace detail
