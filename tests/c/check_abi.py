@@ -30,7 +30,8 @@ with open(names, encoding="utf-8") as file:
     functions = set(re.findall(r"\b(attune_[a-z_]+);" if names.endswith(".in") else r"(?m)^\w+ (attune_[a-z_]+)\(", file.read()))
 is_shared = [] if library.endswith(".a") else ["-D"]
 shown = set(re.findall(r" T (attune_\w+)", run("nm", *is_shared, "--defined-only", library).stdout))
-shown = {name for name in shown if not name.endswith("_variant")}
+# attune_next_definition is no part of attune/c.h: the runtime calls it (runtime/src/call/bind/definitions.cpp).
+shown = {name for name in shown if not name.endswith("_variant")} - {"attune_next_definition"}
 if shown != functions:
     sys.exit(f"FAILED  expected {library} to show {sorted(functions)}, got {sorted(shown)}")
 

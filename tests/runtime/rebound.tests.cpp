@@ -99,6 +99,7 @@ TEST_CASE("what a prepared call cannot take is refused in one sentence, before a
     const float* const none = nullptr;
     const auto* const askew = reinterpret_cast<const float*>(reinterpret_cast<const char*>(other.k.data()) + 1);
     std::vector<std::uint16_t> narrow(other.k.size());
+    std::vector<float> shared(other.bias.size());
     const struct {
         arguments others;
         const char* said;
@@ -117,7 +118,8 @@ TEST_CASE("what a prepared call cannot take is refused in one sentence, before a
         {{view("out", {constant, {2, 4, 5, 4}})}, "expected a tensor that may be written for out"},
         {{view("out", c.Q())}, "expected a tensor like the one"},
         {{view("lse", {other.out.data(), {2, 4, 5}}), view("out", other.O())}, "expected lse apart from out"},
-        {{view("bias", {c.lse.data(), {2, 4, 5, 7}})}, "expected lse apart from bias"},
+        {{view("bias", {shared.data(), {2, 4, 5, 7}}), view("lse", {shared.data(), {2, 4, 5}})},
+         "expected lse apart from bias"},
         {{view("w", other.K())}, "expected a number for w"},
         {{number("k", 1)}, "expected a tensor for k"},
         {{number("w", std::int64_t{1} << 40)}, "expected an integer of 32 bits for w"},
