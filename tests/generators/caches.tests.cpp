@@ -256,12 +256,13 @@ TEST_CASE("decode over gathered keys agrees with the reference", "[caches]") {
 }
 
 TEST_CASE("decode fetches rows of formed keys and values ahead, through the table of their pages", "[caches]") {
-    // a row of 64 f32 is four lines of the cache, one of bytes is one; of two keys at a time
-    CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 8}, {"input_v_pages", 8}});
-    CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 8}, {"input_v", 8}});
+    // a row of 64 f32 is four lines of the cache, one of bytes is one; of two keys at a time, and of four keys, not
+    // values, for one row
+    CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 24}, {"input_v_pages", 8}});
+    CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 24}, {"input_v", 8}});
     CHECK(asked_for(ir_of<nibbles>).lines.contains("input_k4"));
-    // codes of two keys at a time; those of values in two loops, for calls with one row and with several
-    CHECK(asked_for(ir_of<bytes>).lines == std::map<std::string, int>{{"input_k8", 2}, {"input_v8", 4}});
+    // codes of two keys, or four, at a time; those of values in two loops, for calls with one row and with several
+    CHECK(asked_for(ir_of<bytes>).lines == std::map<std::string, int>{{"input_k8", 6}, {"input_v8", 4}});
 }
 
 TEST_CASE("decode reads rows of pages where they lie, and copies what a formula makes", "[caches]") {
