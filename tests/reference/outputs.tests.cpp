@@ -48,6 +48,19 @@ TEST_CASE("a sink alone: an empty row is 0, its log-sum-exp the sink; a sink of 
     }
 }
 
+TEST_CASE("a sink that is NaN is the log-sum-exp of an empty row, which is 0 nevertheless") {
+    given g = three_keys();
+    writer w;
+    const auto s = nearly_nothing(w, w.scores()), x = w.real(std::nan(""));
+    w.output("out", w.weigh(w.add(operation::softmax, kind::weights, {s, x}), w.v_tensor()));
+    w.output("lse", w.add(operation::log_sum_exp, kind::row, {s, x}));
+    const auto r = g.of(w);
+    CHECK(r["out"].values[0] == 0);
+    CHECK(std::isnan(r["out"].values[1]));
+    CHECK(std::isnan(r["lse"].values[0]));
+    CHECK(std::isnan(r["lse"].values[1]));
+}
+
 TEST_CASE("unnormalized scores are the weights, 0 where masked") {
     given g = three_keys();
     writer w;

@@ -14,7 +14,7 @@ double largest(std::span<const double> scores) {
 
 double log_sum_exp(std::span<const double> scores, double sink) {
     const double top = std::max(largest(scores), sink);
-    if (top == masked) return masked;
+    if (top == masked) return sink;  // masked, or NaN
     double sum = std::exp(sink - top);
     for (double s : scores) sum += std::exp(s - top);
     return top + std::log(sum);
