@@ -5,6 +5,7 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <limits>
 
 using Catch::Matchers::ContainsSubstring;
@@ -36,6 +37,7 @@ inline constexpr auto magnitude = abs(w) + 0 * kv_idx;
 inline constexpr auto product = q_idx * kv_idx;
 inline constexpr auto squared = w * w + 0 * kv_idx;
 inline constexpr auto of_elements = first(b) + q_idx * w;
+inline constexpr auto element_times = first(b) * w;
 inline constexpr auto of_bytes = small(b) * w;
 inline constexpr auto summed = sum(i, w, kv_idx * 65536);
 inline constexpr auto counted = sum(i, w, i * 65536);
@@ -182,6 +184,32 @@ TEST_CASE("what elements of 32 bits make is no reason to refuse; what those of 8
     };
     CHECK_THAT(narrow(8421504), !ContainsSubstring("integers of 32 bits"));
     CHECK_THAT(narrow(8421505), refused("small(b) * w", 255LL * 8421505));
+}
+
+TEST_CASE("what elements of 32 bits bring beyond 32 bits is refused once they are read") {
+    std::array<std::int32_t, index_calls::batches> first{0, 2, 1};
+    std::array<std::uint8_t, 64> bytes{};
+    const auto made = [&](std::int64_t w, const attune::graph_ir& graph) {
+        index_calls::call c;
+        c.keys(3), c.values(3);
+        c.given.push_back(by_hand::number("w", w));
+        c.add("first", {first.data(), {std::ssize(first)}}), c.add("bytes", {bytes.data(), {std::ssize(bytes)}});
+        return c.made(graph);
+    };
+    const attune::graph_ir product = attune::dsl::ir_of<my::read_at<my::element_times>>,
+                           sum = attune::dsl::ir_of<my::read_at<my::of_elements>>;
+    CHECK(made(31, product) == "");
+    CHECK_THAT(made(32, product), ContainsSubstring("from 0 to 63, an index along byte of bytes, got 64 at (b 1)"));
+    first = {0, 1 << 16, 0};
+    CHECK_THAT(
+        made(1 << 16, product),
+        Equals("attune: expected first(b) * w from -2147483648 to 2147483647, integers of 32 bits, in an index "
+               "along byte of bytes, got 4294967296 at (b 1); try elements that are places of bytes, or an index "
+               "for each axis of it"));
+    first[1] = -1;
+    CHECK_THAT(made(1, product), ContainsSubstring("from 0 to 63, an index along byte of bytes, got -1 at (b 1)"));
+    first[1] = most;
+    CHECK_THAT(made(0, sum), ContainsSubstring("from 0 to 63, an index along byte of bytes, got 2147483647 at (b 1"));
 }
 
 TEST_CASE("a flat tensor that is one element too short is found by a checked call") {

@@ -66,6 +66,25 @@ TEST_CASE("a store's place is looked at where the store's condition holds") {
                "kv_lengths count the new keys"));
 }
 
+TEST_CASE("a store's place that elements bring beyond 32 bits is refused, though it wraps around to a place") {
+    index_calls::call c;
+    c.reals("k_new", {index_calls::batches, index_calls::key_heads, index_calls::queries, index_calls::depth});
+    const std::int64_t slots = 70000;
+    std::vector<float> keys(index_calls::batches * index_calls::key_heads * slots * index_calls::depth);
+    c.add("k", {keys.data(), {index_calls::batches, index_calls::key_heads, slots, index_calls::depth}});
+    c.add("v", tensor(c.plenty.data(), {index_calls::batches, index_calls::key_heads, slots, index_calls::value_depth},
+                      {0, 0, 0, 1}));
+    std::vector<std::int32_t> places{1, 1, 1, 1, 65537, 1};
+    c.add("place_of", {places.data(), {index_calls::batches, index_calls::queries}});
+    CHECK_THAT(
+        c.made<formulas::stored_by_page>(),
+        Equals("attune: expected 65536 * place_of(b, q_idx) from -2147483648 to 2147483647, integers of 32 bits, "
+               "in an index along key of k, got 4295032832 at (b 2, q_idx 0); try elements that are places of k, "
+               "or an index for each axis of it"));
+    places[4] = 2;  // which the condition leaves out
+    CHECK(c.made<formulas::stored_by_page>() == "");
+}
+
 TEST_CASE("a tensor of what is precomputed has less than 2^29 elements") {
     static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 4;
     const auto said = [](std::int64_t batches, std::int64_t extent, std::int64_t other) {

@@ -34,6 +34,36 @@ bool all_within(const std::int32_t* at, std::int64_t stride, std::int64_t count,
     return any >> 31 == 0;
 }
 
+/// What arithmetic may bring beyond 32 bits.
+using in_64_bits = std::int64_t (*)(std::int64_t, std::int64_t);
+constexpr by_operation<family::arithmetic, in_64_bits> widened{
+    {operation::negate, [](std::int64_t x, std::int64_t) { return -x; }},
+    {operation::absolute, [](std::int64_t x, std::int64_t) { return x < 0 ? -x : x; }},
+    {operation::add, [](std::int64_t x, std::int64_t y) { return x + y; }},
+    {operation::subtract, [](std::int64_t x, std::int64_t y) { return x - y; }},
+    {operation::multiply, [](std::int64_t x, std::int64_t y) { return x * y; }},
+    {operation::divide, nullptr},
+    {operation::remainder, nullptr},
+    {operation::minimum, nullptr},
+    {operation::maximum, nullptr}};
+bool may_wrap(operation op) { return family_of(op) == family::arithmetic && widened[op] != nullptr; }
+
+/// The integers of an index that arithmetic makes of elements: their size is known once these are read.
+std::span<const node_id> made_of_elements(const call_numbers& call, node_id index, node_span<variation_bits> varies,
+                                          node_span<node_id> room) {
+    std::ranges::fill(room, no_node);
+    room[index] = index;
+    for (node_id at = index; at >= 0; --at) {
+        const instruction& n = call.node(at);
+        if (room[at] == no_node) continue;
+        const bool computes = n.kind == kind::integer && (varies[at] & of_tensor) != 0 && n.op != operation::load;
+        for (std::size_t i = 0; computes && i < n.argument_count; ++i) room[n.arguments[i]] = n.arguments[i];
+        if (!computes || !may_wrap(n.op)) room[at] = no_node;
+    }
+    const auto others = std::ranges::remove(room, no_node);
+    return {room.begin(), others.begin()};
+}
+
 class index_look {
 public:
     index_look(const call_numbers& call, const index_use& use, node_span<variation_bits> varies)
@@ -43,8 +73,9 @@ public:
         if (use_.is_entry && all_entries_within()) return;
         const std::size_t nodes = call_.graph.nodes.size();
         scratch room, memory;
-        auto* const first = static_cast<node_id*>(room.take(nodes * sizeof(node_id)));
+        auto* const first = static_cast<node_id*>(room.take(2 * nodes * sizeof(node_id)));
         if (!first) throw std::bad_alloc();
+        wraps_ = made_of_elements(call_, use_.index, varies_, node_span<node_id>({first + nodes, nodes}));
         std::span order = nodes_under(call_.graph, use_, node_span<node_id>({first, nodes}));
         const node_id quotient = all_quotients_of_keys(order);
         auto* const numbers = static_cast<std::byte*>(memory.take(number_run::bytes_for(nodes, order.size())));
@@ -133,19 +164,40 @@ private:
         const int some = index.step == 0 ? 1 : count;
         for (int i = 0; i < some; ++i)
             lowest = std::min(lowest, index.at[i].integer), highest = std::max(highest, index.at[i].integer);
-        if (lowest >= 0 && highest < places) return;
+        if (lowest >= 0 && highest < places && wrapped_in(values, some) == no_node) return;
         const auto counts = [&](int i) {
             return std::ranges::all_of(use_.guarded_by(), [&](const index_use::guard& each) {
                 return (values[each.condition][i].integer != 0) == each.value;
             });
         };
         const int guarded = use_.guard_count > 0 ? count : some;  // an index that is one for all may count for some
-        for (int i = 0; i < guarded; ++i)
-            if (const std::int32_t number = index[i].integer; (number < 0 || number >= places) && counts(i)) {
-                if (found_.count++ > 0) continue;
-                found_.number = number, found_.places = places, found_.place = place;
-                found_.place[counting] += i;
-            }
+        for (int i = 0; i < guarded; ++i) {
+            const std::int32_t number = index[i].integer;
+            const node_id wrapped = wrapped_at(values, i);
+            if ((wrapped == no_node && number >= 0 && number < places) || !counts(i) || found_.count++ > 0) continue;
+            found_.number = number, found_.places = places, found_.place = place, found_.wrapped = wrapped;
+            found_.place[counting] += i;
+        }
+    }
+
+    /// One that leaves 32 bits at a position of the run, the innermost; no_node: none does.
+    node_id wrapped_at(const number_run& values, int i) const {
+        for (const node_id at : wraps_)
+            if (exact(values, at, i) != values[at][i].integer) return at;
+        return no_node;
+    }
+    node_id wrapped_in(const number_run& values, int count) const {
+        for (const node_id at : wraps_) {
+            bool all_fit = true;
+            for (int i = 0; i < count; ++i) all_fit &= exact(values, at, i) == values[at][i].integer;
+            if (!all_fit) return at;
+        }
+        return no_node;
+    }
+    std::int64_t exact(const number_run& values, node_id at, int i) const {
+        const instruction& n = call_.node(at);
+        return widened[n.op](values[n.arguments[0]][i].integer,
+                             values[n.arguments[n.argument_count > 1 ? 1 : 0]][i].integer);
     }
 
     // --- channels and sums that a use stands in, where all is looked at
@@ -228,6 +280,13 @@ private:
         values.compute(found_.place, of_head, 1);
         const instruction& n = call_.node(use_.index);
         const bool from_tensor = (varies_[use_.index] & of_tensor) != 0;
+        if (found_.wrapped != no_node)
+            fail(say(formula_of(call_.graph, found_.wrapped), " from ", integer_interval::least, " to ",
+                     integer_interval::most, ", integers of 32 bits, in an index along ", axis_name(call_, use_),
+                     " of ", tensor_name(call_, use_)),
+                 say(exact(values, found_.wrapped, 0), place_of(values),
+                     found_.count > 1 ? say(", the first of ", found_.count) : ""),
+                 say("elements that are places of ", tensor_name(call_, use_), ", or an index for each axis of it"));
         const std::string what =
             n.op == operation::load
                 ? std::string(call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].name)
@@ -247,11 +306,13 @@ private:
     const call_numbers& call_;
     const index_use& use_;
     node_span<variation_bits> varies_;
-    std::int64_t divisor_ = 1;  // keys that a position stands for
+    std::span<const node_id> wraps_;  // what may leave 32 bits
+    std::int64_t divisor_ = 1;        // keys that a position stands for
     struct {
         std::int64_t count, places;
         std::int32_t number;
         number_place place;
+        node_id wrapped;  ///< what left 32 bits; no_node: the index itself is beyond its axis
     } found_{};
 };
 
