@@ -34,6 +34,9 @@ template <attune::element_type type> struct read_as {
     static constexpr auto joined = outputs(out = merged.out, lse = merged.lse);
 };
 
+inline constexpr auto row_of_pairs =
+    outputs(output<"sum"> = row_sum(softmax(s + read_as<f32>::pairs(b, h, q_idx, kv_idx))));
+
 /// A condition for each head: the first for heads 0 and 4, and so on.
 template <class A, class B, class C, class D> constexpr auto by_head(A a, B c, C d, D e) {
     return where(h % 4 == 0, a, where(h % 4 == 1, c, where(h % 4 == 2, d, e)));

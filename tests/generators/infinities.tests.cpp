@@ -35,13 +35,18 @@ namespace {
 
 /// A formula's kernels for prefill and for decode, of the most demanding level that runs here.
 struct both_kernels {
-    explicit both_kernels(const graph_ir& graph, const char* depth = "16") : of{"my::variant", graph} {
+    explicit both_kernels(const graph_ir& graph, const char* depth = "16", bool of_single_keys = false)
+        : of{"my::variant", graph} {
         const std::string level(testing::tested_levels().front().name);
-        for (const char* const shapes : {"prefill", "decode"})
-            kernels.push_back(std::make_unique<generators::jit_kernel>(
+        for (const char* const shapes : {"prefill", "decode"}) {
+            generators::listed_kernel kernel =
                 generators::kernels_of({&of, 1},
                                        {.targets = {level}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {shapes}})
-                    .front()));
+                    .front();
+            if (auto* const cut = std::get_if<generators::cpu_prefill>(&kernel.request.schedule); cut && of_single_keys)
+                cut->key_block = cut->key_tile = 1;
+            kernels.push_back(std::make_unique<generators::jit_kernel>(kernel));
+        }
     }
     /// Elements of all outputs that are not the reference's, of both kernels.
     std::size_t wrong(workload& call) const {
@@ -98,6 +103,14 @@ TEST_CASE("-infinity in a tensor of f16 or f8 masks, wherever it is read", "[inf
     check_infinity(dsl::ir_of<formulas::read_as<dsl::f16>::compared>);
     check_infinity(dsl::ir_of<formulas::read_as<dsl::f8_e5m2>::compared>);
     check_merge(dsl::ir_of<formulas::read_as<dsl::f16>::joined>);
+}
+
+TEST_CASE("a NaN counts where a block is one key, its own maximum", "[infinities][types]") {
+    const graph_ir graph = dsl::ir_of<formulas::row_of_pairs>;
+    const both_kernels kernels(graph, "16", true);
+    workload call(graph, small, 3);
+    put_all(call["pairs"], [](std::size_t at) { return at % 120 == 7 ? not_a_number : 0.5f; });
+    CHECK(kernels.wrong(call) == 0);
 }
 
 TEST_CASE("-infinity in a tensor of any float type masks, in every graph", "[.long]") {

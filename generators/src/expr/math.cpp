@@ -75,6 +75,7 @@ Expr is_equal(const Expr& a, const Expr& b) {
 }
 
 Expr product_as_it_is(const Expr& a, const Expr& b) { return strictly(Internal::Call::strict_mul, a, b); }
+Expr difference_as_it_is(const Expr& a, const Expr& b) { return strictly(Internal::Call::strict_sub, a, b); }
 
 Expr exp2_of_nonpositive(const Expr& x) {
     // At -127 the exponent field is 0: exactly zero, never a denormal number, which would slow down whatever it meets.

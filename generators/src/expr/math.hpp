@@ -31,8 +31,9 @@ Halide::Expr is_less(const Halide::Expr& a, const Halide::Expr& b);
 Halide::Expr is_less_equal(const Halide::Expr& a, const Halide::Expr& b);
 Halide::Expr is_equal(const Halide::Expr& a, const Halide::Expr& b);
 
-/// A product that keeps its infinities: compilers may assume that other products make none.
+/// A product and a difference that keep infinities and NaN: compilers may assume that others make none.
 Halide::Expr product_as_it_is(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr difference_as_it_is(const Halide::Expr& a, const Halide::Expr& b);
 
 /// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0. NaN stays NaN, here and below.
 Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);

@@ -36,9 +36,10 @@ block_weights weights_of_block(const kernel_frame& frame, const score_tile& scor
     block_weights of{.weights = Func("weights")};
     if (row.maximum) of.highest = reduced("highest", scores, true);
     if (softmax) {
-        of.weights(pair) =
-            rounded(exp2_of_nonpositive((scores(pair) - of.highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b)) *
-                                        (scores_at.scale * log2_of_e)));
+        const Expr score = scores(pair), highest = of.highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b);
+        // A single key is its block's highest: a compiler that is told of no NaN makes 0 of the difference.
+        const Expr below = frame.cut.key_block > 1 ? score - highest : difference_as_it_is(score, highest);
+        of.weights(pair) = rounded(exp2_of_nonpositive(below * (scores_at.scale * log2_of_e)));
         of.sum = reduced("sum", of.weights, false);
     } else {
         of.weights(pair) = select(is_exactly(scores(pair), lowest), 0.0f, scores(pair) * scores_at.scale);
