@@ -1,17 +1,14 @@
 // language_model --prompt TEXT: what a Llama or a Gemma 3 in GGUF says next, each layer's attention one call of attune.
 #include "generate.hpp"
+#include "threads.hpp"
 #include "tokenizer.hpp"
-
-#include <attune/runtime/threads.hpp>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <omp.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 
 namespace {
@@ -24,14 +21,6 @@ struct options {
     std::int64_t slots = 0;
     bool json = false, ignore_end = false;
 };
-
-/// Loops of attune on the threads of oneDNN, which spin while they wait.
-void use_threads_of_products() {
-    attune::set_parallel_for([](int count, int threads, const std::function<void(int)>& task) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-        for (int i = 0; i < count; ++i) task(i);
-    });
-}
 
 void write(const std::string& path, std::span<const float> numbers) {
     std::ofstream file(path, std::ios::binary);

@@ -4,8 +4,8 @@ import struct
 import numpy as np
 
 SCALARS = "BbHhIif?"
-F32, F16, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K = 0, 1, 3, 6, 8, 12, 14
-BLOCK = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q5_0: (32, 22), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210)}
+F32, F16, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 3, 6, 8, 12, 14, 30
+BLOCK = {F32: (1, 4), F16: (1, 2), Q4_1: (32, 20), Q5_0: (32, 22), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210), BF16: (1, 2)}
 
 
 def half(rows, at):
@@ -50,6 +50,8 @@ def as_f32(kind, data, shape):
     elements, size = BLOCK[kind]
     if kind in (F32, F16):
         return data.view(np.float32 if kind == F32 else np.float16).astype(np.float32).reshape(shape)
+    if kind == BF16:
+        return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(shape)
     convert = {Q4_1: q4_1, Q5_0: q5_0, Q8_0: q8_0, Q4_K: q4_k, Q6_K: q6_k}[kind]
     return convert(data.reshape(-1, size)).astype(np.float32).reshape(shape)
 
@@ -97,6 +99,12 @@ def read(path):
         length = int(np.prod(shape)) // elements * size
         tensors[name] = as_f32(kind, data[begin + offset:begin + offset + length], shape)
     return values, tensors
+
+
+def bf16(x):
+    """(kind, shape, bytes) for write: the nearest of bf16, of two the even one."""
+    bits = np.ascontiguousarray(x, "<f4").view(np.uint32)
+    return BF16, x.shape, ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
 
 
 def write(path, values, tensors):
