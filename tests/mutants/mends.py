@@ -105,7 +105,7 @@ def run(command, environment):
     try:
         done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=900)
     except subprocess.TimeoutExpired:
-        return 1, "expected an end within 900 s"
+        sys.exit(f"expected an end of {' '.join(command)} within 900 s, got none, which says nothing of the fault; try a machine that does less beside")
     return done.returncode, done.stdout
 
 
