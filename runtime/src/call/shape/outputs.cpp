@@ -158,16 +158,16 @@ output_axes axes_of_output(const graph_ir& graph, const output_declaration& outp
 output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
                                  const output_declaration& d) {
     output_extents result;
+    const output_axes axes = axes_of_output(graph, d);
     if (const int input = input_of_gradient(graph, d);
         input >= 0) {  // as the call reads it: gradients do not broadcast
         const auto at = static_cast<std::size_t>(input);
-        const output_axes axes = axes_of_output(graph, d);
         for (; result.rank < axes.rank; ++result.rank)
             result.of[result.rank] = shape.logical(at, axes.kinds[result.rank],
                                                    given.inputs[at]->view.extent(static_cast<int>(result.rank)));
         return result;
     }
-    for (const axis_kind axis : axes_of_output(graph, d).view()) {
+    for (const axis_kind axis : axes.view()) {
         result.of[result.rank] = axis != axis_kind::free ? shape[axis]
                                  : kind_of(graph, d) == kind::tokens
                                      ? width_of_tokens(shape, graph, given, d.node)
