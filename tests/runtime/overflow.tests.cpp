@@ -38,6 +38,7 @@ inline constexpr auto product = q_idx * kv_idx;
 inline constexpr auto squared = w * w + 0 * kv_idx;
 inline constexpr auto of_elements = first(b) + q_idx * w;
 inline constexpr auto element_times = first(b) * w;
+inline constexpr auto chosen = where(first(b) > 9, 0, first(b) * w);
 inline constexpr auto of_bytes = small(b) * w;
 inline constexpr auto summed = sum(i, w, kv_idx * 65536);
 inline constexpr auto counted = sum(i, w, i * 65536);
@@ -210,6 +211,16 @@ TEST_CASE("what elements of 32 bits bring beyond 32 bits is refused once they ar
     CHECK_THAT(made(1, product), ContainsSubstring("from 0 to 63, an index along byte of bytes, got -1 at (b 1)"));
     first[1] = most;
     CHECK_THAT(made(0, sum), ContainsSubstring("from 0 to 63, an index along byte of bytes, got 2147483647 at (b 1"));
+}
+
+TEST_CASE("what a choice leaves out may leave 32 bits") {
+    std::array<std::int32_t, index_calls::batches> first{0, 1 << 16, 0};
+    std::array<std::uint8_t, 64> bytes{};
+    index_calls::call c;
+    c.keys(3), c.values(3);
+    c.given.push_back(by_hand::number("w", 1 << 16));
+    c.add("first", {first.data(), {std::ssize(first)}}), c.add("bytes", {bytes.data(), {std::ssize(bytes)}});
+    CHECK(c.made(attune::dsl::ir_of<my::read_at<my::chosen>>) == "");
 }
 
 TEST_CASE("a flat tensor that is one element too short is found by a checked call") {

@@ -48,7 +48,8 @@ constexpr by_operation<family::arithmetic, in_64_bits> widened{
     {operation::maximum, nullptr}};
 bool may_wrap(operation op) { return family_of(op) == family::arithmetic && widened[op] != nullptr; }
 
-/// The integers of an index that arithmetic makes of elements: their size is known once these are read.
+/// The integers of an index that arithmetic makes of elements: their size is known once these are read. Those that a
+/// choice may leave out or that a sum adds up are not among them.
 std::span<const node_id> made_of_elements(const call_numbers& call, node_id index, node_span<variation_bits> varies,
                                           node_span<node_id> room) {
     std::ranges::fill(room, no_node);
@@ -56,7 +57,8 @@ std::span<const node_id> made_of_elements(const call_numbers& call, node_id inde
     for (node_id at = index; at >= 0; --at) {
         const instruction& n = call.node(at);
         if (room[at] == no_node) continue;
-        const bool computes = n.kind == kind::integer && (varies[at] & of_tensor) != 0 && n.op != operation::load;
+        const bool computes = n.kind == kind::integer && (varies[at] & of_tensor) != 0 && n.op != operation::load &&
+                              family_of(n.op) != family::selection && family_of(n.op) != family::sums;
         for (std::size_t i = 0; computes && i < n.argument_count; ++i) room[n.arguments[i]] = n.arguments[i];
         if (!computes || !may_wrap(n.op)) room[at] = no_node;
     }
@@ -164,7 +166,7 @@ private:
         const int some = index.step == 0 ? 1 : count;
         for (int i = 0; i < some; ++i)
             lowest = std::min(lowest, index.at[i].integer), highest = std::max(highest, index.at[i].integer);
-        if (lowest >= 0 && highest < places && wrapped_in(values, some) == no_node) return;
+        if (lowest >= 0 && highest < places && !any_wraps(values, some)) return;
         const auto counts = [&](int i) {
             return std::ranges::all_of(use_.guarded_by(), [&](const index_use::guard& each) {
                 return (values[each.condition][i].integer != 0) == each.value;
@@ -180,19 +182,17 @@ private:
         }
     }
 
-    /// One that leaves 32 bits at a position of the run, the innermost; no_node: none does.
+    /// The first integer that leaves 32 bits at a position of a run; no_node: none does.
     node_id wrapped_at(const number_run& values, int i) const {
         for (const node_id at : wraps_)
             if (exact(values, at, i) != values[at][i].integer) return at;
         return no_node;
     }
-    node_id wrapped_in(const number_run& values, int count) const {
-        for (const node_id at : wraps_) {
-            bool all_fit = true;
+    bool any_wraps(const number_run& values, int count) const {
+        bool all_fit = true;
+        for (const node_id at : wraps_)
             for (int i = 0; i < count; ++i) all_fit &= exact(values, at, i) == values[at][i].integer;
-            if (!all_fit) return at;
-        }
-        return no_node;
+        return !all_fit;
     }
     std::int64_t exact(const number_run& values, node_id at, int i) const {
         const instruction& n = call_.node(at);
