@@ -75,9 +75,9 @@ Func& tensor_loops::in_registers(Func& f, const LoopLevel& thread) {
     return f.compute_at(thread).bound_extent(f_.kb, 1).bound_extent(f_.qt, 1).unroll(state_.mt);
 }
 
-/// Rows that all threads copy, 16 bytes each at a time. Behind a row there is room for 16 bytes: eight rows at the same
-/// place then lie in different banks.
-void tensor_loops::copied(Func& rows, int words, const LoopLevel& block) {
+/// Rows that all threads copy or compute, 16 bytes each at a time; the caller says how the words of 16 bytes are made.
+/// Behind a row there is room for 16 bytes: eight rows at the same place then lie in different banks.
+Stage tensor_loops::copied(Func& rows, int words, const LoopLevel& block) {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var chunk("chunk"), some("some");
     const Var& word = state_.word;
@@ -87,19 +87,18 @@ void tensor_loops::copied(Func& rows, int words, const LoopLevel& block) {
         .bound_extent(f_.ki, cut_.key_block)
         .bound_extent(f_.kb, 1)
         .align_storage(word, words + words_of_load);
-    rows.split(word, chunk, word, words_of_load)
+    return rows.split(word, chunk, word, words_of_load)
         .fuse(chunk, f_.ki, rest)
         .split(rest, some, rest, warp * cut_.warps, guard)
         .split(rest, state_.w, lane, warp)
         .reorder(word, some, lane, state_.w)
-        .vectorize(word)
         .unroll(some)
         .gpu_threads(lane, state_.w);
 }
 
 /// The same for rows that warpgroups read: a piece of 16 bytes lies at its number xor the row's, so that no room is
 /// needed behind a row.
-void tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block) {
+Stage tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block) {
     const Var some("some");
     const Var &word = state_.word, &piece = state_.piece, &part = state_.part;
     constexpr int pieces = 8;  // of a row's part
@@ -110,12 +109,11 @@ void tensor_loops::copied_in_parts(Func& rows, int words, const LoopLevel& block
         .bound_extent(f_.ki, cut_.key_block)
         .bound_extent(part, words / (pieces * words_of_load))
         .bound_extent(f_.kb, 1);
-    rows.fuse(piece, f_.ki, rest)
+    return rows.fuse(piece, f_.ki, rest)
         .fuse(rest, part, rest)
         .split(rest, some, rest, warp * cut_.warps, TailStrategy::GuardWithIf)
         .split(rest, state_.w, lane, warp)
         .reorder(word, some, lane, state_.w)
-        .vectorize(word)
         .unroll(some)
         .gpu_threads(lane, state_.w);
 }
@@ -209,9 +207,12 @@ void tensor_loops::schedule_keys(const LoopLevel& block) {
         in_table(kept, f_.ki);
         one_a_thread(kept, f_.ki, cut_.key_block);
     }
-    for (const auto& [rows, channels] :
-         {std::pair(&state_.key_rows, f_.depth()), std::pair(&state_.value_rows, f_.value_depth())})
-        state_.of_warpgroups ? copied_in_parts(*rows, channels / 2, block) : copied(*rows, channels / 2, block);
+    for (const auto& [rows, channels, tensor] : {std::tuple(&state_.key_rows, f_.depth(), f_.core.key),
+                                                 std::tuple(&state_.value_rows, f_.value_depth(), f_.core.value)}) {
+        Stage copies =
+            state_.of_warpgroups ? copied_in_parts(*rows, channels / 2, block) : copied(*rows, channels / 2, block);
+        input_of_rows(f_.graph(), tensor) >= 0 ? copies.vectorize(state_.word) : copies.unroll(state_.word);
+    }
 }
 
 void tensor_loops::schedule_fragments(const LoopLevel& thread) {
@@ -259,7 +260,8 @@ void tensor_loops::add_passes(const Func& outputs, Pipeline& attention) const {
     if (!s.queries_in_memory()) of_threads.push_back(s.query_words.name());
     if (s.spoilt.defined()) of_threads.push_back(s.spoilt.name());
     for (const int tensor : {f_.core.query, f_.core.key, f_.core.value})
-        tensors.push_back(f_.inputs.tensor(input_of_rows(f_.graph(), tensor)).name());
+        if (const int input = input_of_rows(f_.graph(), tensor); input >= 0)
+            tensors.push_back(f_.inputs.tensor(input).name());
     for (int i = 0; i < outputs.outputs(); ++i)
         if (outputs.types()[static_cast<std::size_t>(i)].bits() == 16)
             tensors.push_back(outputs.outputs() == 1 ? outputs.name() : outputs.name() + "." + std::to_string(i));

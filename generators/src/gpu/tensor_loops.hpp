@@ -27,8 +27,8 @@ private:
     void schedule_keys(const Halide::LoopLevel& block);
     void schedule_fragments(const Halide::LoopLevel& thread);
     void one_a_thread(Halide::Func f, const Halide::Var& i, int extent);
-    void copied(Halide::Func& rows, int words, const Halide::LoopLevel& block);
-    void copied_in_parts(Halide::Func& rows, int words, const Halide::LoopLevel& block);
+    Halide::Stage copied(Halide::Func& rows, int words, const Halide::LoopLevel& block);
+    Halide::Stage copied_in_parts(Halide::Func& rows, int words, const Halide::LoopLevel& block);
     Halide::Func& of_task(Halide::Func& f, const Halide::LoopLevel& task);
     Halide::Stage of_threads(Halide::Stage stage);
     void in_table(Halide::Func& f, const Halide::Var& i);

@@ -5,22 +5,34 @@
 #include "kernel/gpu_schedule.hpp"
 #include "kernel/shared_memory.hpp"
 
+#include <attune/ir/projections.hpp>
+
 #include <algorithm>
 
 namespace attune::generators::inline kernel {
 namespace {
 
+/// Whether elements of a tensor need more than elements of others at their own places, such as a projection or a norm.
+bool is_made_by_sums(const graph_ir& graph, int tensor) {
+    if (input_of_rows(graph, tensor) >= 0) return false;
+    const std::vector<bool> made = under(graph, {graph.nodes[static_cast<std::size_t>(tensor)].arguments[0]});
+    for (std::size_t n = 0; n < made.size(); ++n) {
+        const operation op = graph.nodes[n].op;
+        if (made[n] && (family_of(op) == family::sums || op == operation::tokens || is_formed(op))) return true;
+    }
+    return false;
+}
+
 /// Why the formula is not one softmax of products whose weights are added up and weigh values; empty if it is.
 std::string missing_of_formula(const kernel_request& request) {
     const plan& core = request.core();
-    const auto is_passed = [&](int tensor) { return tensor >= 0 && input_of_rows(request.graph(), tensor) >= 0; };
     const auto is_of_rows = [](kind what) { return what == kind::output || what == kind::row; };
     if (request.facts->gradient) return "it is a gradient";
     if (!core.has_core() || core.weights_by != statistic::softmax || core.weights < 0)
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
-    if (!is_passed(core.query) || !is_passed(core.key) || !is_passed(core.value))
-        return "queries, keys and values are not all rows of tensors as they are passed";
+    for (const int tensor : {core.query, core.key, core.value})
+        if (tensor < 0 || is_made_by_sums(request.graph(), tensor)) return "queries, keys or values are computed by sums";
     if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
     if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
         return "it adds up weights of its own";
@@ -38,8 +50,8 @@ std::string no_tensor_cores_because(const kernel_request& request) {
     if (request.target->called() != "cuda") return fmt::format("the target is {}", request.target->name);
     if (std::string formula = missing_of_formula(request); !formula.empty()) return formula;
     const auto is_of_queries = [&](int tensor) {
-        const int input = input_of_rows(request.graph(), tensor);
-        return element_of(request.graph().inputs[static_cast<std::size_t>(input)], request.types) == query;
+        const int input = input_of_rows(request.graph(), tensor);  // what is computed is rounded to that of queries
+        return input < 0 || element_of(request.graph().inputs[static_cast<std::size_t>(input)], request.types) == query;
     };
     const plan& core = request.core();
     if (!is_of_queries(core.query) || !is_of_queries(core.key) || !is_of_queries(core.value) ||

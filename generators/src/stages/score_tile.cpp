@@ -239,6 +239,13 @@ Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, cons
     return f_.inputs.tensor(input)(channel, at, head, f_.b);
 }
 
+Expr score_tile::computed_element(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
+    place at = at_row(of_query, {});
+    at.d = channel;
+    const Expr made = f_.evaluate(f_.node(tensor).arguments[0], at).value;
+    return Internal::substitute((of_query ? f_.qi : f_.ki).name(), position, made);
+}
+
 Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
     const instruction& node = f_.node(tensor);
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;

@@ -59,6 +59,9 @@ public:
     /// An element of a tensor as it lies in memory, if it is an input or a load: at a channel and a position in the
     /// block at hand, for the head at hand; of a load at its own position.
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
+    /// The same of a tensor that a formula makes, computed where it is named.
+    Halide::Expr computed_element(int tensor, bool of_query, const Halide::Expr& channel,
+                                  const Halide::Expr& position) const;
 
     /// The arguments of a function of pairs.
     template <class Lane, class Other>

@@ -67,9 +67,15 @@ std::vector<Expr> tensor_state::fragment(const Expr& reg, const Expr& tile) cons
     return {reg, tile, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
 }
 
-/// Word `at` of a row, two neighbouring channels.
-Expr tensor_state::first_word_of(int tensor, bool of_query, const Expr& position, const Expr& at) const {
-    return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
+/// Word `at` of a row, two neighbouring channels: as it lies in memory, or computed in f32 and rounded to the elements
+/// that products take.
+Expr tensor_state::word_of(int tensor, bool of_query, const Expr& position, const Expr& at) const {
+    if (input_of_rows(f_.graph(), tensor) >= 0)
+        return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
+    const auto element = [&](int which) {
+        return scores_at.computed_element(tensor, of_query, 2 * at + which, position);
+    };
+    return made_by(UInt(32), by_element("pack"), {element(0), element(1)});
 }
 
 /// A number of the running state before block kb. The stages that make the next state cannot name it.
@@ -111,16 +117,16 @@ Expr tensor_state::of_warpgroup(const std::string& instruction, int columns, int
 void tensor_state::define_rows() {
     // Algorithm
     query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) =
-        first_word_of(f_.core.query, true, query_of(r % 2), ks * 8 + r / 2 * 4 + ti);
+        word_of(f_.core.query, true, query_of(r % 2), ks * 8 + r / 2 * 4 + ti);
     query_reads(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) = query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b);
     if (of_warpgroups) {
         const Expr at = part * 32 + (piece ^ (f_.ki % 8)) * 4 + word;
-        key_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = first_word_of(f_.core.key, false, f_.ki, at);
-        value_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, at);
+        key_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = word_of(f_.core.key, false, f_.ki, at);
+        value_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = word_of(f_.core.value, false, f_.ki, at);
         return;
     }
-    key_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.key, false, f_.ki, word);
-    value_rows(word, f_.ki, f_.kb, f_.h, f_.b) = first_word_of(f_.core.value, false, f_.ki, word);
+    key_rows(word, f_.ki, f_.kb, f_.h, f_.b) = word_of(f_.core.key, false, f_.ki, word);
+    value_rows(word, f_.ki, f_.kb, f_.h, f_.b) = word_of(f_.core.value, false, f_.ki, word);
 }
 
 /// A warp loads four matrices of 8 x 8 at a time from rows in shared memory.

@@ -103,7 +103,7 @@ private:
     int maximum_at() const { return accumulators + 1; }
     Halide::Expr query_of(const Halide::Expr& half) const { return w * (16 * tiles_) + mt * 16 + half * 8 + gi; }
     Halide::Expr key_of(const Halide::Expr& tile, const Halide::Expr& half) const { return tile * 8 + 2 * ti + half; }
-    Halide::Expr first_word_of(int tensor, bool of_query, const Halide::Expr& position, const Halide::Expr& at) const;
+    Halide::Expr word_of(int tensor, bool of_query, const Halide::Expr& position, const Halide::Expr& at) const;
     Halide::Expr before(int element, const Halide::Expr& half) const;
     Halide::Expr before(const Halide::Expr& element, const Halide::Expr& half) const;
     std::vector<Halide::Expr> row(const Halide::Expr& half) const;

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
 
 /// Prefill and decode by tensor cores: what a formula makes of a pair stays an expression, whatever it is.
 namespace tensor {
@@ -39,5 +40,20 @@ inline constexpr auto page = block_table(b, kv_idx / 16);
 inline constexpr auto of_pages = q * t(keys(k_pages(page, h, kv_idx % 16, d_idx), length)) * rsqrt(depth);
 inline constexpr auto paged =
     softmax(mask(of_pages, causal_bottom_right)) * values(v_pages(page, h, kv_idx % 16, d_idx), length);
+
+/// Queries and keys that are rotated, and codes with a scale a key: computed as rows are read, and rounded to bf16.
+inline constexpr auto cosines = input<"cosines", f32>(position, axis<"pair">);
+inline constexpr auto sines = input<"sines", f32>(position, axis<"pair">);
+inline constexpr auto turned = queries(rotary_half(q, cosines, sines, q_idx + max(key_length - query_length, 0)));
+inline constexpr auto rotated =
+    softmax(mask(turned * t(keys(rotary_half(k, cosines, sines))) * rsqrt(depth), causal_bottom_right)) * v;
+inline constexpr auto k_codes = input<"k_codes", i8>(batch, key_head, key, depth);
+inline constexpr auto v_codes = input<"v_codes", u8>(batch, key_head, key, value_depth);
+inline constexpr auto k_scale = input<"k_scale", f32>(batch, key_head, key);
+inline constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key);
+inline constexpr auto of_codes =
+    softmax(mask(q * t(keys(k_codes(b, h, kv_idx, d_idx) * k_scale(b, h, kv_idx))) * rsqrt(depth),
+                 bottom_right(window(99, 0)))) *
+    values((v_codes(b, h, kv_idx, d_idx) - 128) * v_scale(b, h, kv_idx));
 
 }  // namespace tensor

@@ -202,6 +202,12 @@ TEST_CASE("keys and values in pages are read where they lie, by tensor cores if 
     check_call(false);
 }
 
+TEST_CASE("what formulas make of queries, keys and values is multiplied by tensor cores, rounded to their elements") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    check_edges<tensor::rotated>(element_type::bf16, 64, 64);
+    check_edges<tensor::of_codes>(element_type::bf16, 64, 64);
+}
+
 TEST_CASE("a NaN comes out of the rows that see it and of no other, where no pair is masked") {
     if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
     constexpr auto& formula = tensor_halves::all_pairs;
