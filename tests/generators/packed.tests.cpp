@@ -188,16 +188,26 @@ TEST_CASE("what has queries and no batch is read where each sequence's queries a
     CHECK(all.largest_error() < 5e-5);  // scores times a temperature: 2.1e-5 without fused multiply-adds
 }
 
-TEST_CASE("packed queries choose blocks among their own sequence's", "[packed][precomputed]") {
-    for (const graph_ir& graph : {ir_of<chosen>, ir_of<chosen_by_share>}) {
-        const compiled kernels(graph);
-        step all(kernels.of.graph, mixed_queries, mixed_keys);
-        for (const int threads : {1, 3}) {
-            all.call.reset_outputs();
-            attune::detail::call(kernels.table, all.arguments(), {.threads = threads});
-            CHECK(all.largest_error() < 2e-5);
-        }
+namespace {
+
+void check_choices(const graph_ir& graph) {
+    const compiled kernels(graph);
+    step all(kernels.of.graph, mixed_queries, mixed_keys);
+    for (const int threads : {1, 3}) {
+        all.call.reset_outputs();
+        attune::detail::call(kernels.table, all.arguments(), {.threads = threads});
+        CHECK(all.largest_error() < 2e-5);
     }
+}
+
+}  // namespace
+
+TEST_CASE("packed queries choose blocks among their own sequence's", "[packed][precomputed]") {
+    check_choices(ir_of<chosen>);
+}
+
+TEST_CASE("packed queries choose a share of the blocks of their own sequence's", "[packed][precomputed][.long]") {
+    check_choices(ir_of<chosen_by_share>);
 }
 
 TEST_CASE("packed queries do not read what another sequence precomputes or chooses", "[packed][precomputed]") {

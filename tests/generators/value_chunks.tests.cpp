@@ -115,7 +115,7 @@ TEST_CASE("scratch of one name, in a loop and beside it, is one buffer or lies a
         }
 }
 
-TEST_CASE("a kernel whose last chunk of values is shorter is generated for every level", "[chunks]") {
+TEST_CASE("a kernel whose last chunk of values is shorter is generated for every level", "[chunks][.long]") {
     const auto file =
         std::filesystem::temp_directory_path() / ("chunks_" + std::to_string(std::random_device{}()) + ".o");
     for_each_cpu_level([&](const level& isa) {

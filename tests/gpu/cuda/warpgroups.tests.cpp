@@ -71,6 +71,23 @@ TEST_CASE("warpgroups make what the reference does, at the edges of tiles and bl
     }
 }
 
+#if WARPGROUPS_OF_CODES
+TEST_CASE("keys that a formula makes of codes are multiplied by warpgroups", "[hopper]") {
+    if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
+    for (const int depth : depths) {
+        workload call(dsl::ir_of<warpgroups::of_codes>,
+                      {.heads = 4, .key_heads = 2, .queries = 200, .keys = 390, .depth = depth, .value_depth = 128}, 7);
+        call.draw("k_codes", -100, 127), scale_by(call, "k_scale", 0.01f);
+        for (const char* name : {"q", "v", "out"}) call.convert(name, rounded_to);
+        const kernel_table& of_codes = detail::table_of<warpgroups::of_codes>();
+        CHECK_THAT(detail::explain(of_codes, call.arguments(), on_device).kernel,
+                   ContainsSubstring("_cuda_sm90a_tensor_"));
+        detail::call(of_codes, call.arguments(), on_device);
+        CHECK(call.largest_error(call.expected(), "out") < 2 * tolerance);
+    }
+}
+#endif
+
 TEST_CASE("what is not finite comes out of the rows that see it and of no other, by warpgroups", "[hopper]") {
     if (!missing().empty()) SKIP("no Hopper here: lacks " << missing());
     constexpr std::int64_t keys = 257, value_depth = 128;
