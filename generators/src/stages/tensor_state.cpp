@@ -120,7 +120,9 @@ void tensor_state::define_rows() {
         word_of(f_.core.query, true, query_of(r % 2), ks * 8 + r / 2 * 4 + ti);
     query_reads(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b) = query_words(r, ks, gi, ti, mt, w, f_.qt, f_.h, f_.b);
     if (of_warpgroups) {
-        const Expr at = part * 32 + (piece ^ (f_.ki % 8)) * 4 + word;
+        // The piece xor the row, by operations whose bounds Halide knows.
+        const Expr row = f_.ki % 8, other = unsafe_promise_clamped(piece + row - 2 * (piece & row), 0, 7);
+        const Expr at = part * 32 + other * 4 + word;
         key_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = word_of(f_.core.key, false, f_.ki, at);
         value_rows(word, piece, f_.ki, part, f_.kb, f_.h, f_.b) = word_of(f_.core.value, false, f_.ki, at);
         return;
