@@ -190,8 +190,8 @@ const database_entry* database::nearest(const schedule_key& key) const {
         if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level ||
             e.key.bucket != key.bucket)
             continue;
-        if (level_named(key.level).is_gpu && !(e.key == key))
-            continue;  // of other depths it need not fit a GPU's shared memory
+        // Of other depths it need not fit a GPU's shared memory; tiles of a recurrence divide the depths.
+        if ((level_named(key.level).is_gpu || is_for_recurrence(e.schedule)) && !(e.key == key)) continue;
         try {
             check(e.schedule, {key.depth, key.value_depth});
         } catch (const std::runtime_error&) {
