@@ -29,6 +29,8 @@ inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth)
 inline constexpr auto v_new = input<"v_new", f32>(batch, head, query, value_depth);
 inline constexpr auto log_decay = input<"log_decay", f32>(batch, head, query);
 inline constexpr auto decays = input<"decays", bf16>(batch, head, query, depth);
+inline constexpr auto kappa = input<"kappa", f32>(batch, head, query, depth);
+inline constexpr auto rates = input<"rates", f32>(batch, head, query, depth);
 inline constexpr auto beta = input<"beta", f32>(batch, head, query);
 inline constexpr auto state_in = input<"state_in", f32>(batch, head, depth, value_depth);
 
@@ -47,9 +49,8 @@ inline constexpr auto other_gated = read(recurrence(state_in, [](auto S) {
 inline constexpr auto additive = read(recurrence(state_in, [](auto S) { return 0.5 * S + t(k_new) * v_new; }));
 inline constexpr auto of_channels =
     read(recurrence(state_in, [](auto S) { return decays(b, h, q_idx, d_idx) * S + t(k_new) * v_new; }));
-inline constexpr auto of_pairs = read(recurrence(state_in, [](auto S) {
-    return decays(b, h, q_idx, d_idx) * S + t(k_new) * v_new - t(beta(b, h, q_idx) * k_new) * (k_new * S);
-}));
+inline constexpr auto of_pairs = read(recurrence(
+    state_in, [](auto S) { return decays(b, h, q_idx, d_idx) * S + t(k_new) * v_new - t(rates) * (kappa * S); }));
 }  // namespace steps
 
 namespace {
@@ -128,7 +129,7 @@ TEST_CASE("the space of a recurrence has chunks of 8 to 32 tokens and tiles that
                 CAPTURE(to_json(space[i]));
                 CHECK_NOTHROW(check(space[i], {128, 64}));
                 CHECK(serves(space[i], bucket));
-                CHECK(64 / s.lanes % s.vectors == 0);
+                CHECK((i == 0 || 64 / s.lanes % s.vectors == 0));
                 CHECK((i == 0 || fits_registers(s, *of.kernel.request.target)));
                 CHECK(std::find(space.begin() + static_cast<std::ptrdiff_t>(i) + 1, space.end(), space[i]) ==
                       space.end());
@@ -149,13 +150,13 @@ TEST_CASE("a state that is larger than the second-level cache leaves the space w
     CHECK(std::ranges::none_of(space, [](const schedule& s) { return cut_of(s).block == 32; }));
 }
 
-TEST_CASE("a search tries tiles first in which fewer operands are loaded for each product") {
+TEST_CASE("a search tries tiles first whose sums wait neither for themselves nor for memory") {
     const tuned_kernel of = tuned(gated, shape_bucket::prefill, "x86-64-v3", "128");
-    const std::vector<schedule> cuts{cpu_recurrence{8, 16, 4, 2}, cpu_recurrence{8, 16, 8, 1},
+    const std::vector<schedule> cuts{cpu_recurrence{8, 16, 4, 2}, cpu_recurrence{8, 16, 4, 1},
                                      cpu_recurrence{8, 16, 1, 4}, cpu_recurrence{8, 16, 12, 8}};
     const std::vector<double> costs = costs_of(of, cuts);
     CHECK(costs[0] > 0);
-    CHECK(costs[0] < costs[1]);
+    CHECK(costs[0] < costs[1]);  // sums that wait for themselves
     CHECK(costs[0] < costs[2]);
     CHECK(costs[0] < costs[3]);  // more sums than there are registers
     std::vector<schedule> longer{cpu_recurrence{8, 32, 4, 2}};
