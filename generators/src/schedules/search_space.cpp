@@ -33,13 +33,11 @@ bool keeps_the_rules(const schedule& s, const depth_pair& depths) {
     return true;
 }
 
-std::size_t planned_scratch(const schedule& s, const kernel_request& request) {
+std::size_t scratch_of(const cpu_gradient& s, const kernel_request& request) {
     kernel_request there = request;
     there.schedule = s;
     return plan_kernel(there).bytes.of_thread;
 }
-std::size_t scratch_of(const cpu_gradient& s, const kernel_request& request) { return planned_scratch(s, request); }
-std::size_t scratch_of(const cpu_recurrence& s, const kernel_request& request) { return planned_scratch(s, request); }
 template <class Cut> std::size_t scratch_of(const Cut& s, const kernel_request& request) {
     return plain_scratch_bytes(s, request.depths);
 }
@@ -48,10 +46,14 @@ template <class Cut>
     requires requires(Cut s) { s.lanes; }
 bool is_valid(const Cut& s, const tuned_kernel& of) {
     const kernel_request& request = of.kernel.request;
-    std::size_t most = machine_of(*request.target).second_level_bytes;
-    if constexpr (std::is_same_v<Cut, cpu_recurrence>)  // wide states alone may be more than the cache holds
-        most = std::max(most, planned_scratch(request.schedule, request));
-    return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths) && scratch_of(s, request) <= most;
+    return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths) &&
+           scratch_of(s, request) <= machine_of(*request.target).second_level_bytes;
+}
+
+/// No chunk is longer than the default's, and none takes more memory.
+bool is_valid(const cpu_recurrence& s, const tuned_kernel& of) {
+    const kernel_request& request = of.kernel.request;
+    return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths);
 }
 
 /// For a GPU: enough threads and not too many, each with sums that leave registers for the rest, within the shared
@@ -160,12 +162,13 @@ template <class Add> void add_all(const cpu_gradient& usual, const kernel_reques
             }
 }
 
-/// Tokens of a chunk, where calls have more than it, and register tiles. A tile is a part of a product: what does not
-/// divide one gives the tile of another candidate. A quarter of the registers hold sums at least.
+/// Tokens of a chunk, where calls have more than it, and register tiles. 16 tokens are a whole number of chunks under
+/// each schedule: a prompt that is parted there gets the same bits from all of them. A tile is a part of a product:
+/// what does not divide one gives the tile of another candidate. A quarter of the registers hold sums at least.
 template <class Add> void add_all(const cpu_recurrence& usual, const kernel_request& of, const Add& add) {
     const int width = of.depths.value_depth, across = width / std::gcd(width, usual.lanes), pairs = traits_of(of).pairs;
     const bool any_chunk = bucket_of(usual) == shape_bucket::prefill;
-    for (const int block : any_chunk ? std::vector{8, 16, 24, 32} : std::vector{usual.block})
+    for (const int block : any_chunk ? std::vector{8, 16} : std::vector{usual.block})
         for (const int rows : {1, 2, 3, 4, 6, 8, 12, 16})
             for (const int vectors : {1, 2, 3, 4, 6, 8, 12, 16}) {
                 cpu_recurrence s = usual;
