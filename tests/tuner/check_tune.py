@@ -163,9 +163,9 @@ def recurrence(options, scratch):
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
     before = options.kernel.index("--targets")
     kernel = [*options.kernel[:before], "--targets", levels_here(options)[0]]
-    for tokens in (40, 1):
-        (timed,) = json.loads(run([options.program, "bench", *kernel, "--shape", f"2x2x{tokens}x1", "--seconds", "0", "--json", "--schedule", '{"shapes": "recurrence", "rows": 2}']).stdout)
-        check(timed["median_s"] > 0 and timed["schedule"]["rows"] == 2, f"expected the time of a recurrence under that schedule, got {timed}")
+    for tokens, serving in [(40, 1), (1, 3)]:  # kernels that go through so many tokens: a chunk of 16, one of 4, and one of a single token
+        timed = json.loads(run([options.program, "bench", *kernel, "--shape", f"2x2x{tokens}x1", "--seconds", "0", "--json", "--schedule", '{"shapes": "recurrence", "rows": 2}']).stdout)
+        check(len(timed) == serving and all(t["median_s"] > 0 and t["schedule"]["rows"] == 2 for t in timed), f"expected times of {serving} kernels of a recurrence under that schedule, got {timed}")
 
     kinds = ["prefill", "decode"]
     program = [options.program, "tune", *kernel, "--buckets", *kinds]
