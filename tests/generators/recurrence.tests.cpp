@@ -6,7 +6,6 @@
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
 #include "plans/kernel_plan.hpp"
-#include "schedules/search_space.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -117,10 +116,4 @@ TEST_CASE("schedules of attention are none of a recurrence", "[recurrence]") {
         request.schedule = default_cpu_decode(*request.target, masking::none);
         lower(request);
     });
-}
-
-TEST_CASE("recurrences are not tuned yet", "[recurrence]") {
-    const variant linear{"recurring::linear", attune::dsl::ir_of<recurring::linear>};
-    const listed_kernel made = kernels(linear, "x86-64-v3", "f32").front();
-    refuses("a recurrence is not tuned yet", [&] { candidates({made}); });
 }

@@ -3,6 +3,7 @@
 
     search   a short search: log, database, table, JSON and pictures; its replay chooses the same; what it left is used by `explain`; refusals
     gradient a gradient is timed, searched and replayed, and explain finds what was kept
+    recurrence  a recurrence is timed, searched and replayed for prompts and for single tokens, and explain finds what was kept
     kill     searches killed at random times leave a valid database and a log that goes on
 """
 import argparse
@@ -158,6 +159,28 @@ def gradient(options, scratch):
     check([k["schedule"] for v in explained for k in v["kernels"]] == [made["schedule"]], f"expected kernels with the schedule that is kept, got {explained}")
 
 
+def recurrence(options, scratch):
+    folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    before = options.kernel.index("--targets")
+    kernel = [*options.kernel[:before], "--targets", levels_here(options)[0]]
+    for tokens, serving in [(40, 1), (1, 3)]:  # kernels that go through so many tokens: a chunk of 16, one of 4, and one of a single token
+        timed = json.loads(run([options.program, "bench", *kernel, "--shape", f"2x2x{tokens}x1", "--seconds", "0", "--json", "--schedule", '{"shapes": "recurrence", "rows": 2}']).stdout)
+        check(len(timed) == serving and all(t["median_s"] > 0 and t["schedule"]["rows"] == 2 for t in timed), f"expected times of {serving} kernels of a recurrence under that schedule, got {timed}")
+
+    kinds = ["prefill", "decode"]
+    program = [options.program, "tune", *kernel, "--buckets", *kinds]
+    made = json.loads(run(program + ["--budget", "2", "--schedules", folder, "--log", log, "--json"]).stdout)
+    check([m["search"].split()[-1] for m in made] == kinds and all(m["tried"] == 2 and m["schedule"]["shapes"] == "recurrence" and m["wrong"] == [] for m in made), f"expected a search of prompts and one of single tokens, got {made}")
+    replay = json.loads(run(program + ["--replay", log, "--json"]).stdout)
+    check(replay == made, f"expected a replay to give {made}, got {replay}")
+    entries = {e["bucket"]: e for e in json.load(open(the_database(folder)))["entries"]}
+    check({kind: e["schedule"] for kind, e in entries.items()} == dict(zip(kinds, (m["schedule"] for m in made))), f"expected the schedules that were chosen, got {entries}")
+    check(all(e["variants"].startswith("recurrence") for e in entries.values()), f"expected a class of recurrences, got {entries}")
+    explained = json.loads(run([options.program, "explain", *kernel, "--schedules", folder, "--tuned-for", "native", "--json"]).stdout)
+    kept = [k["schedule"] for v in explained for k in v["kernels"] if k["schedule_from"] != "the default"]
+    check(kept == [m["schedule"] for m in made], f"expected the kernels of 16 tokens and of one with the schedules that are kept, got {explained}")
+
+
 def kill(options, scratch):
     """The budget lets no search end, so that each is killed in the middle of something. Kills fall within the time that two candidates take on this machine."""
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
@@ -221,14 +244,14 @@ def kill(options, scratch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=["search", "gradient", "kill"])
+    parser.add_argument("check", choices=["search", "gradient", "recurrence", "kill"])
     parser.add_argument("program")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("kernel", nargs="+", help="what tells tune which kernel; --buckets <bucket> last")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        {"search": search, "gradient": gradient, "kill": kill}[options.check](options, scratch)
+        {"search": search, "gradient": gradient, "recurrence": recurrence, "kill": kill}[options.check](options, scratch)
     for sentence in wrong:
         print("FAILED  " + sentence)
     return 1 if wrong else 0

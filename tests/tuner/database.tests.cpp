@@ -367,6 +367,7 @@ TEST_CASE(
             CHECK(shipped.cpu.is_device == isa.is_gpu);
             if (const auto* cut = std::get_if<cpu_prefill>(&e.schedule)) CHECK(fits_registers(*cut, isa));
             if (const auto* cut = std::get_if<cpu_decode>(&e.schedule)) CHECK(fits_registers(*cut, isa));
+            if (const auto* cut = std::get_if<cpu_recurrence>(&e.schedule)) CHECK(fits_registers(*cut, isa));
             CHECK(lanes_of(e.schedule) == isa.lanes);
         }
     }

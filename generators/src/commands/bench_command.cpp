@@ -7,6 +7,7 @@
 #include "inspect/explain_cost.hpp"
 #include "schedules/schedule_source.hpp"
 #include "tuner/jit_kernel.hpp"
+#include "tuner/recurrent_calls.hpp"
 #include "tuner/trials.hpp"
 
 #include <attune/runtime.hpp>
@@ -56,6 +57,7 @@ support::workload workload_of(const listed_kernel& kernel, const support::shape&
                 fmt::format("expected a number for `{0}`, which {1} reads, got none; try --set {0}=...", input.name,
                             kernel.of->name));
     support::workload call(graph, shape, 1, numbers, lengths);
+    keep_states_finite(call, graph);
     convert(call, kernel.request);
     return call;
 }
@@ -128,7 +130,7 @@ void bench_command::run(std::span<const variant> variants) const {
                                    .depth = depth,
                                    .value_depth = value_depth};
         const support::workload call = workload_of(k, shape, numbers());
-        const auto arguments = call.arguments();
+        const auto arguments = arguments_in_place(call, k.request.graph());
         const std::vector<double> seconds = seconds_of(compiled->table(), arguments, how, seconds_);
         const double median = seconds[seconds.size() / 2],
                      flops = flops_of(*k.request.facts, k.request.depths, sizes).value;

@@ -1,5 +1,6 @@
 #include "cpu/recurrence.hpp"
 
+#include "kernel/cpu_schedule.hpp"
 #include "passes/prefetch_rows.hpp"
 
 #include <algorithm>
@@ -10,17 +11,6 @@
 /// made by tiles in registers.
 namespace attune::generators::inline cpu {
 using namespace Halide;
-
-namespace {
-
-/// The largest divisor of a whole that is at most `most`.
-int part_of(int whole, int most) {
-    int part = std::max(std::min(whole, most), 1);
-    while (whole % part != 0) --part;
-    return part;
-}
-
-}  // namespace
 
 int recurrent_chunk::lanes_along(int width) const { return std::gcd(width, cut_.lanes); }
 

@@ -101,4 +101,10 @@ cpu_recurrence default_cpu_recurrence(const level& isa, int tokens) {
     return {.lanes = isa.lanes, .block = tokens, .rows = rows, .vectors = std::clamp(isa.registers / 2 / rows, 1, 8)};
 }
 
+int part_of(int whole, int most) {
+    int part = std::max(std::min(whole, most), 1);
+    while (whole % part != 0) --part;
+    return part;
+}
+
 }  // namespace attune::generators::inline kernel

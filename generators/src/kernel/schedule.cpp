@@ -102,7 +102,7 @@ void check_rules(const cpu_gradient& s, const depth_pair& depths) {
     at_most("sum_rows", s.sum_rows, most_written_out / (s.sum_channels / s.lanes), "sum_channels");
 }
 
-/// Rows need no rule: a divisor of their product's height is used (part_of in cpu/recurrence_schedule.cpp).
+/// Rows need no rule: a divisor of their product's height is used (part_of in kernel/cpu_schedule.hpp).
 void check_rules(const cpu_recurrence& s, const depth_pair&) {
     if (s.block > s.lanes && s.block % s.lanes != 0) multiple("block", s.block, "lanes", s.lanes);
     at_most("vectors", s.vectors, most_written_out / s.rows, "rows");

@@ -1,9 +1,12 @@
 #include "schedules/cost_model.hpp"
 
+#include "kernel/cpu_schedule.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "schedules/recurrences.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 
@@ -201,6 +204,34 @@ double cycles_of(const gpu_decode& s, const kernel_request& request, masking, co
            stacked * key_heads;
 }
 
+/// Products of a chunk's rows in register tiles, rows of states that are read and written beside them, and rows of
+/// tokens that are laid out. Memory's part is that of every schedule. Only the tiles' cycles are counted: nothing is
+/// fitted to times.
+double cycles_of(const cpu_recurrence& s, const kernel_request& request, masking, const call_shape& call) {
+    const level& isa = *request.target;
+    const machine_model machine = machine_of(isa);
+    const recurrence_traits of = traits_of(request);
+    const auto [depth, value_depth] = request.depths;
+    const int tokens = s.block, rows = tokens * of.pairs;
+    const auto product = [&](int width, int height, double terms) {
+        const int lanes = std::gcd(width, s.lanes), vectors = part_of(width / lanes, s.vectors),
+                  tile = part_of(height, s.rows);
+        return width / lanes / vectors * (height / tile) * terms * step_cycles(machine, isa, vectors, tile);
+    };
+    const double of_row = static_cast<double>(value_depth) / std::gcd(value_depth, s.lanes),
+                 of_key = static_cast<double>(depth) / std::gcd(depth, s.lanes);
+    const double fading = of.by_channels ? static_cast<double>(rows) * tokens * depth / s.lanes : 0;
+    double chunk = product(value_depth, depth, rows);
+    chunk += of.reads * (product(value_depth, tokens, depth) + product(value_depth, tokens, rows / 2.0) +
+                         product(rows, tokens, depth) + fading);
+    if (of.solves)
+        chunk += product(value_depth, rows, depth) + product(rows, rows, depth) + fading +
+                 of_row * rows * rows / 2 / machine.fmas_a_cycle;
+    chunk += 2 * depth * of_row + rows * (4 * of_row + 6 * of_key);
+    const double states = static_cast<double>(call.batches * call.heads);
+    return states * std::ceil(static_cast<double>(call.queries) / tokens) * chunk;
+}
+
 }  // namespace
 
 machine_model machine_of(const level& isa) {
@@ -211,8 +242,8 @@ machine_model machine_of(const level& isa) {
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call) {
     return std::visit(
         [&]<class Cut>(const Cut& cut) -> double {
-            if constexpr (std::is_same_v<Cut, cpu_gradient> || std::is_same_v<Cut, cpu_recurrence>)
-                throw std::logic_error("the cost model knows no gradients and no recurrences");
+            if constexpr (std::is_same_v<Cut, cpu_gradient>)
+                throw std::logic_error("the cost model knows no gradients");
             else
                 return cycles_of(cut, request, hides, call);
         },

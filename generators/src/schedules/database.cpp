@@ -108,6 +108,16 @@ json json_of(const database_entry& e) {
     return entry;
 }
 
+std::string_view tokens_of_chunk(shape_bucket bucket) {
+    switch (bucket) {
+        case shape_bucket::prefill: return "a chunk of 5 tokens or more";
+        case shape_bucket::short_prefill: return "a chunk of 2 to 4 tokens";
+        case shape_bucket::decode: return "a chunk of one token";
+        case shape_bucket::gradient: break;
+    }
+    return "no schedule";
+}
+
 /// "+pair_outputs" was spelled "+pairs", which pairing is another thing than.
 std::string variants_from(const std::string& text) {
     constexpr std::string_view before = "+pairs";
@@ -127,6 +137,10 @@ database_entry entry_from(const json& object, const std::string& where) {
         const level& isa = level_named(e.key.level);
         e.key.bucket = shape_bucket_named(bucket);
         e.schedule = schedule_from_json(entry["schedule"].dump(), isa);
+        if (is_for_recurrence(e.schedule) && e.key.bucket != bucket_of(e.schedule))
+            throw std::runtime_error(fmt::format("expected {} for a recurrence in the bucket {}, got {}",
+                                                 tokens_of_chunk(e.key.bucket), bucket,
+                                                 blocks_of(e.schedule).query_block));
         if (!serves(e.schedule, e.key.bucket))
             throw std::runtime_error(
                 fmt::format("expected a schedule for {} in the bucket {}, got one for {}",
@@ -190,8 +204,8 @@ const database_entry* database::nearest(const schedule_key& key) const {
         if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level ||
             e.key.bucket != key.bucket)
             continue;
-        if (level_named(key.level).is_gpu && !(e.key == key))
-            continue;  // of other depths it need not fit a GPU's shared memory
+        // Of other depths it need not fit a GPU's shared memory; tiles of a recurrence divide the depths.
+        if ((level_named(key.level).is_gpu || is_for_recurrence(e.schedule)) && !(e.key == key)) continue;
         try {
             check(e.schedule, {key.depth, key.value_depth});
         } catch (const std::runtime_error&) {

@@ -14,7 +14,7 @@ namespace attune::generators::inline schedules {
 /// The kernels and calls for which a schedule was found.
 struct schedule_key {
     std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" if something
-                           ///< of size queries x keys is written
+                           ///< of size queries x keys is written; "recurrence" and what it does (recurrences.hpp)
     std::string types;     ///< "f32", "q_f32_k_bf16_v_bf16_out_f32"
     int depth{}, value_depth{};
     std::string level;
@@ -51,8 +51,8 @@ struct database {
     /// Replaces the entry of that key, or adds it in its place.
     void put(database_entry entry);
     /// The entry of the key; else, of those with the same class, types, level and bucket, the one with the nearest
-    /// depths; else null. A schedule that is not valid for the key's depths is no candidate. On a GPU, neither is one
-    /// of other depths.
+    /// depths; else null. A schedule that is not valid for the key's depths is no candidate. On a GPU, and for a
+    /// recurrence, neither is one of other depths.
     const database_entry* nearest(const schedule_key& key) const;
 };
 

@@ -152,7 +152,7 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const database&
         const shape_bucket usual = bucket_of(kernel.request.schedule);
         listed_kernel short_prefill = kernel;
         use(kernel, measured, usual, file);
-        if (usual == shape_bucket::prefill) {
+        if (usual == shape_bucket::prefill && !is_for_recurrence(kernel.request.schedule)) {
             const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::short_prefill));
             if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries &&
                 use(short_prefill, measured, shape_bucket::short_prefill, file) &&

@@ -5,8 +5,10 @@
 #include "kernel/tensor_schedule.hpp"
 #include "plans/kernel_plan.hpp"
 #include "schedules/cost_model.hpp"
+#include "schedules/recurrences.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 
@@ -46,6 +48,12 @@ bool is_valid(const Cut& s, const tuned_kernel& of) {
     const kernel_request& request = of.kernel.request;
     return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths) &&
            scratch_of(s, request) <= machine_of(*request.target).second_level_bytes;
+}
+
+/// No chunk is longer than the default's, and none takes more memory.
+bool is_valid(const cpu_recurrence& s, const tuned_kernel& of) {
+    const kernel_request& request = of.kernel.request;
+    return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths);
 }
 
 /// For a GPU: enough threads and not too many, each with sums that leave registers for the rest, within the shared
@@ -154,6 +162,23 @@ template <class Add> void add_all(const cpu_gradient& usual, const kernel_reques
             }
 }
 
+/// Tokens of a chunk, where calls have more than it, and register tiles. 16 tokens are a whole number of chunks under
+/// each schedule: a prompt that is parted there gets the same bits from all of them. A tile is a part of a product:
+/// what does not divide one gives the tile of another candidate. A quarter of the registers hold sums at least.
+template <class Add> void add_all(const cpu_recurrence& usual, const kernel_request& of, const Add& add) {
+    const int width = of.depths.value_depth, across = width / std::gcd(width, usual.lanes), pairs = traits_of(of).pairs;
+    const bool any_chunk = bucket_of(usual) == shape_bucket::prefill;
+    for (const int block : any_chunk ? std::vector{8, 16} : std::vector{usual.block})
+        for (const int rows : {1, 2, 3, 4, 6, 8, 12, 16})
+            for (const int vectors : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                cpu_recurrence s = usual;
+                s.block = block, s.rows = rows, s.vectors = vectors;
+                const bool divides =
+                    across % vectors == 0 && (of.depths.depth % rows == 0 || block * pairs % rows == 0);
+                if (divides && 4 * rows * vectors >= of.target->registers) add(s);
+            }
+}
+
 /// The cost model knows neither gradients nor tiles of AMX. Their schedules are tried by the number of respects in
 /// which they differ from the default: block, tiles of pairs, sums, steps.
 double differences(const cpu_gradient& s, const cpu_gradient& usual) {
@@ -238,6 +263,8 @@ bool fits_registers(const cpu_gradient& s, const level& isa) {
     return s.query_tile / s.lanes * s.key_tile <= most && s.sum_rows * (s.sum_channels / s.lanes) <= most;
 }
 
+bool fits_registers(const cpu_recurrence& s, const level& isa) { return s.rows * s.vectors <= isa.registers - 2; }
+
 bool fits_device(const kernel_request& request, int shared_memory) {
     const int every_one = most_shared_memory(*request.target),
               most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
@@ -245,6 +272,11 @@ bool fits_device(const kernel_request& request, int shared_memory) {
         s && s->query_block * s->key_block > 2 * most_pairs_of_block(*request.facts))
         return false;
     return estimated_shared_memory(request) <= most;
+}
+
+call_shape shape_of_timed_calls(const listed_kernel& kernel, shape_bucket bucket) {
+    return is_for_recurrence(kernel.request.schedule) ? measured_shape(bucket, kernel.request.depths)
+                                                      : measured_shape(bucket);
 }
 
 std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space) {
@@ -277,13 +309,9 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
 std::vector<schedule> candidates(const tuned_kernel& of) {
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add_spaced = [&]<class Cut>(const Cut usual) {
-        if constexpr (std::is_same_v<Cut, cpu_recurrence>)
-            throw std::runtime_error(of.kernel.of->name +
-                                     ": a recurrence is not tuned yet; its kernels have the default schedule");
-        else
-            add_all(usual, of.kernel.request, [&](const Cut& s) {
-                if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
-            });
+        add_all(usual, of.kernel.request, [&](const Cut& s) {
+            if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
+        });
     };
     std::visit(add_spaced, of.kernel.request.schedule);
     return all;

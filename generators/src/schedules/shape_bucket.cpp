@@ -6,9 +6,10 @@
 
 namespace attune::generators::inline schedules {
 namespace {
+constexpr int most_tokens_of_a_draft = 4;
 constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::short_prefill, shape_bucket::decode,
                                 shape_bucket::gradient};
-}
+}  // namespace
 
 std::string_view name_of(shape_bucket bucket) {
     switch (bucket) {
@@ -30,10 +31,15 @@ shape_bucket shape_bucket_named(std::string_view name) {
 }
 
 shape_bucket bucket_of(const schedule& s) {
+    if (const auto* chunk = std::get_if<cpu_recurrence>(&s))
+        return chunk->block == 1                        ? shape_bucket::decode
+               : chunk->block <= most_tokens_of_a_draft ? shape_bucket::short_prefill
+                                                        : shape_bucket::prefill;
     return is_for_gradient(s) ? shape_bucket::gradient : decodes(s) ? shape_bucket::decode : shape_bucket::prefill;
 }
 
 bool serves(const schedule& s, shape_bucket bucket) {
+    if (is_for_recurrence(s)) return bucket_of(s) == bucket;  // kernels for few tokens are kernels of their own
     return bucket_of(s) == (bucket == shape_bucket::short_prefill ? shape_bucket::prefill : bucket);
 }
 

@@ -7,7 +7,8 @@
 
 namespace attune::generators::inline schedules {
 
-/// Kinds of calls, each with schedules of its own. Those of gradients are one kind, whatever their shapes.
+/// Kinds of calls, each with schedules of its own. Those of gradients are one kind, whatever their shapes. Of a
+/// recurrence, short calls have 2 to 4 tokens, and decode has one: each kind has a kernel.
 enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode, gradient };
 
 /// "prefill", "short", "decode", "gradient".

@@ -106,8 +106,10 @@ std::string drawn_tiles(const tune_result& r, const std::vector<std::pair<schedu
     for (auto& [nominal, column] : columns) column = place++;
     const double width = at.width / static_cast<double>(columns.size()),
                  height = std::min(26.0, at.height / static_cast<double>(cells.size()));
-    std::string svg =
-        label(at.left - 70, at.top - 26, "best of each tile (queries x keys in registers) and keys a block");
+    std::string svg = label(at.left - 70, at.top - 26,
+                            is_for_recurrence(r.of.kernel.request.schedule)
+                                ? "best of each tile (rows x columns in registers) and tokens a chunk"
+                                : "best of each tile (queries x keys in registers) and keys a block");
     for (const auto& [nominal, column] : columns)
         svg += label(at.left + width * (column + 0.5), at.top - 6, std::to_string(nominal), "middle", 11);
     int row = 0;

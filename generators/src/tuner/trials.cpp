@@ -2,6 +2,7 @@
 
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
+#include "tuner/recurrent_calls.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime/detail/call.hpp>
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 
 namespace attune::generators::inline tuner {
 namespace {
@@ -40,6 +42,7 @@ support::workload typed_workload(const kernel_request& of, const call_shape& sha
                                  const std::vector<std::int32_t>& key_lengths) {
     support::workload w(of.graph(), shape_of(of, shape), 17, numbers_for(of.graph(), shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
+    keep_states_finite(w, of.graph());
     convert(w, of);
     return w;
 }
@@ -147,7 +150,12 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
         // The queries of a gradient have two parts, the second of them a block less.
         {{1, 2, 1, is_for_gradient(cut) ? 2 * fewest_blocks_of_part * queries + 1 : 0, key_tile + 1}, {}, {}},
     };
-    for (const check_call& call : calls) {
+    // The last chunk of a recurrence is whole, or has a token, or all but one; heads share keys and perhaps states.
+    const check_call calls_of_tokens[] = {{{1, 1, 1, queries + 1, queries + 1}, {}, {}},
+                                          {{2, 2, 1, 2 * queries, 2 * queries}, {}, {}},
+                                          {{1, 2, 2, 3 * queries - 1, 3 * queries - 1}, {}, {}},
+                                          {{1, 1, 1, 1, 1}, {}, {}}};
+    for (const check_call& call : is_for_recurrence(cut) ? std::span<const check_call>(calls_of_tokens) : calls) {
         if (call.shape.queries < 1 || call.shape.keys < 1) continue;
         if (std::string problem = wrong(made, call); !problem.empty()) return problem;
     }
@@ -155,7 +163,9 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
 }
 
 timed_call::timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there)
-    : workload_(typed_workload(of, shape, {})), arguments_(workload_.arguments()), how_{.threads = threads} {
+    : workload_(typed_workload(of, shape, {})),
+      arguments_(arguments_in_place(workload_, of.graph())),
+      how_{.threads = threads} {
     if (!there) return;
     how_.context = there->context(), how_.stream = there->stream();
     for (attune::detail::named_argument& each : arguments_) {
