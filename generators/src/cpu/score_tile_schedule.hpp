@@ -51,6 +51,13 @@ private:
     void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
                        const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_hoisted(Halide::Func& kept, bool of_query, const Halide::LoopLevel& block);
+    void schedule_broadcast(score_tile::contraction& c, bool of_query, const Halide::LoopLevel& block,
+                            const Halide::LoopLevel& storage);
+    void schedule_panel(score_tile::contraction& c, bool of_query, const Halide::LoopLevel& block,
+                        const Halide::LoopLevel& storage);
+    bool lies_in_lanes(bool of_query) const;
+    bool is_stored(const Halide::Func& rows) const;
 
     const kernel_frame& f_;
     score_tile& its_;
