@@ -253,17 +253,15 @@ void score_tile_schedule::fetch_keys(Pipeline& pipeline, const Func& scores) con
     const bool computed = !is_read_in_place(f_.core.key) && !is_of_codes(c.how);
     if (!f_.keys().scores.fetched) return;
     fetch_rows(pipeline, f_.core.key,
-               {{computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-                {scores.name(), f_.ki.name()},
-                lanes_,
-                f_.depth()});
+               {stage_loop::any_over(computed ? c.key_rows : c.collected, f_.ki), stage_loop::any_over(scores, f_.ki),
+                lanes_, f_.depth()});
 }
 
 std::vector<row_loop> score_tile_schedule::row_loops() const {
     std::vector<row_loop> all;
     for (const score_tile::contraction& c : its_.contractions)
-        all.push_back(
-            {{c.panel.name(), f_.qi.name()}, made_by<bf16_pairs>(c.how) ? 1 : std::gcd(lanes_, f_.cut.query_block)});
+        all.push_back({stage_loop::any_over(c.panel, f_.qi),
+                       made_by<bf16_pairs>(c.how) ? 1 : std::gcd(lanes_, f_.cut.query_block)});
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include "passes/trim_tail_rows.hpp"
 #include "stages/score_tile.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace attune::generators::inline cpu {
@@ -36,9 +37,9 @@ public:
     /// Decode: the loop that asks for rows, the loop that reads them, so many keys and channels an iteration, and the
     /// loop over the other channels.
     struct reading {
-        prefetch_rows::loop asks, reads;
+        stage_loop asks, reads;
         int keys, channels;
-        prefetch_rows::loop parts{};
+        std::optional<stage_loop> parts{};
     };
     /// Decode: prefetches the inputs of `tensor`.
     void fetch_rows(Halide::Pipeline& pipeline, int tensor, const reading& loops) const;
