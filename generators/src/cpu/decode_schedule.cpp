@@ -25,7 +25,7 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
     };
     in_block(its.scores).bound_extent(f.ki, cut.key_block);
     const auto take_rows = [&](Stage stage, int rows) {
-        stage.split(f.ki, f.ki, kx, cut.lanes)
+        stage.split(f.ki, f.ki, kx, cut.keys_of_step())
             .split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
             .reorder(kx, qx, f.qi, f.ki)
             .vectorize(kx);
@@ -111,7 +111,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     const auto add = [&](const Func& of, const VarOrRVar& along, int keys) {
         all.push_back({stage_loop::any_over(of, along), keys, of.name() != its.scores.name()});
     };
-    add(its.scores, f.ki, cut.lanes);
+    add(its.scores, f.ki, cut.keys_of_step());
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki, cut.lanes);
     for (const auto& [lanes, each] : its.reduced.in_lanes) add(lanes, each.x, cut.lanes);
     if (!its.values) return all;

@@ -17,7 +17,7 @@ constexpr int bytes_ahead = 4096;
 
 /// The distance in keys if each row has a place of its own, or a formula makes it; at least an iteration of any loop
 /// over them.
-int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
+int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.keys_of_step(), cut.value_tile}); }
 
 }  // namespace
 
@@ -156,18 +156,18 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
                                         const LoopLevel& keys) {
     // Schedule
     const Var l("l"), kj("kj");
-    const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
+    const int vector = its_.channel_vector, keys_of_step = cut.keys_of_step(), tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
         if (made_by<integer_dots>(c.how)) {
-            schedule_integers(c, lanes, tile, rows);
+            schedule_integers(c, cut, rows);
             continue;
         }
         // All rows of a tile are made, even if the queries do not fill it: leftover memory may hold denormals, which
         // take 100 times as long to multiply.
         schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
-        c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
-        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
-        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(l, vector);
+        c.product.compute_at(row).bound_extent(f_.ki, keys_of_step).vectorize(f_.ki, cut.lanes);
+        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, cut.lanes);
+        c.collected.compute_at(rows).bound_extent(f_.ki, keys_of_step).bound_extent(l, vector);
         const auto take_keys = [&](Stage stage, int count) {
             stage.split(f_.ki, f_.ki, kj, count).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
         };
@@ -186,17 +186,20 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(step, std::gcd(cut.depth_unroll, steps))
             .unroll(piece);
         if (!is_read_in_place(f_.core.key) && !is_of_codes(c.how))
-            schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
+            schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, keys_of_step), f_.depth());
     }
 }
 
-void score_tile_schedule::schedule_integers(score_tile::contraction& c, int lanes, int tile, const LoopLevel& rows) {
+void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const LoopLevel& rows) {
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
     const bool few = f_.request.target->registers < 32;
-    const int keys = f_.keys().scores.keys;
+    const int keys = f_.keys().scores.keys, tile = cut.query_tile;
     schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
-    c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
+    c.collected.compute_at(rows)
+        .bound_extent(f_.ki, cut.keys_of_step())
+        .bound_extent(r, 4)
+        .bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
     c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
     c.sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);

@@ -32,7 +32,8 @@ int modified_weights(const plan& core) {
 
 /// The numbers of a schedule that decide how much is kept. A GPU's threads keep as much as a CPU's single lane would.
 struct kept_sizes {
-    int query_block{}, key_block{}, query_tile{}, lanes{1}, key_tile{}, value_tile{}, chunk{1}, pairing{1};
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, keys_of_step{}, key_tile{}, value_tile{}, chunk{1},
+        pairing{1};
 };
 
 kept_sizes sizes_of(const schedule& s) {
@@ -45,6 +46,7 @@ kept_sizes sizes_of(const schedule& s) {
             if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
             if constexpr (requires { cut.pairing; }) all.pairing = cut.pairing;
             if constexpr (requires { cut.key_tile; }) all.key_tile = cut.key_tile;
+            if constexpr (requires { cut.keys_of_step(); }) all.keys_of_step = cut.keys_of_step();
             return all;
         },
         s);
@@ -225,8 +227,8 @@ row_memory row_memory_of(const kernel_request& request) {
 std::vector<buffer> decode_buffers(const kernel_request& request, const row_memory& row) {
     const kept_sizes cut = sizes_of(request.schedule);
     const std::size_t cores = request.core().cores().size();
-    const int tile = cut.lanes * request.depths.depth + cut.value_tile * request.depths.value_depth +
-                     cut.lanes * cut.lanes * cut.query_tile;
+    const int tile = cut.keys_of_step * request.depths.depth + cut.value_tile * request.depths.value_depth +
+                     cut.keys_of_step * cut.lanes * cut.query_tile;
     return {{"rows of the last tile", static_cast<std::size_t>(cut.query_tile - 1) * row.scratch_bytes},
             {"tiles", cores * floats(tile, 1)},
             {"kept numbers", cores * users_of_kept * hoisted_bytes(*request.facts, cut)},
