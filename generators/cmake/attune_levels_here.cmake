@@ -13,7 +13,7 @@ int main() {
 }\n")
         try_run(ran compiled
             SOURCE_FROM_VAR levels_here.cpp program
-            SOURCES "${runtime}/src/base/cpu.cpp" "${runtime}/src/base/cpu_model.cpp" "${runtime}/src/base/text.cpp"
+            SOURCES "${runtime}/src/base/cpu.cpp" "${runtime}/src/base/text.cpp"
             CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${runtime}/include;${runtime}/src;${attune_SOURCE_DIR}/dsl/include;${Boost_INCLUDE_DIRS}"
             CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
             COMPILE_OUTPUT_VARIABLE messages RUN_OUTPUT_VARIABLE levels

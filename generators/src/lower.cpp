@@ -51,8 +51,8 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
     std::deque<kernel_frame> further;
     std::deque<subblocks> parts;
     const auto kind_of = [&](kernel_frame& of) {
-        if (!in_subblocks) return of.block_kind(of.visible(of.core.scores));
-        return subblocks::kind_of(parts.emplace_back(of).visits_of_block(f.kb, f.qt, f.h, f.b));
+        if (!in_subblocks) return of.kind_of_block(of.visible(of.core.scores));
+        return visit_byte::kind_of(parts.emplace_back(of).visits_of_block(f.kb, f.qt, f.h, f.b));
     };
     Expr is = f.core.has_core() ? kind_of(f) : cast<uint8_t>(0);
     for (const plan& core : f.core.others) is = kernel_frame::joined_kinds(is, kind_of(further.emplace_back(f, core)));

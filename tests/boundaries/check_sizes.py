@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """No file of C++ is longer than 400 lines, no function longer than 80, and no switch goes by operation. Outside the tests no class has more than 15
-data members, and no function more than 6 parameters; what has more is named below, with what it has and why, and may not grow.
+data members, and no function more than 6 parameters; what has more is named below, with what it has and why, and may not grow. In generators, the
+reference and the runtime each file has a header of its own: beside it, or among the library's installed headers; the loops of x.hpp lie in
+x_schedule.cpp. Files that define what another header declares are named below, with the reason.
 
     check_sizes.py SOURCES [--list N]    --list prints the N longest of both
     check_sizes.py --check-itself        functions written here are found, with their lengths
@@ -37,6 +39,44 @@ MORE_PARAMETERS = {  # function: (parameters, why)
     "whole_chunks::whole_chunks": (7, PLANNING),
     "bound_call::bound_call": (7, "a call and where it begins"),
     "copy": (7, "two tensors, each with the place in it that its recursion has reached"),
+}
+SHARED = "the C interface of a shared library or a program: no header"
+PLAN = "a part of plan_kernel"
+BINDING = "a step of bound_call, which is all that one call was bound to"
+EVALUATION = "evaluation walks all of a graph: its members are apart by what they evaluate"
+WITHOUT_HEADER = {  # file: (the header that declares it, why)
+    "generators/src/plans/bytes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/gradient_bytes.cpp": ("plans/parts.hpp", PLAN),
+    "generators/src/plans/key_passes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/passes.cpp": ("plans/parts.hpp", PLAN),
+    "generators/src/plans/plan_kernel.cpp": ("plans/kernel_plan.hpp", PLAN), "generators/src/plans/refusals.cpp": ("plans/parts.hpp", PLAN),
+    "generators/src/schedules/schedule_key.cpp": ("schedules/database.hpp", "the database links without kernels, as its fuzzer does"),
+    "generators/src/block_mask/ranges.cpp": ("block_mask/block_mask.hpp", "tile_mask decides conditions by ranges, and finds ranges by conditions"),
+    "generators/src/stages/narrow_products.cpp": ("stages/score_tile.hpp", "the products of a score_tile whose factors are codes"),
+    "generators/src/stages/precomputed_products.cpp": ("stages/precomputed.hpp", "one way to make a precomputed_tensor"),
+    "generators/src/cpu/backward_places.cpp": ("cpu/backward.hpp", "the gradients that a backward_sweep places"),
+    "generators/src/cpu/backward_products.cpp": ("cpu/backward.hpp", "the gradients of a backward_sweep that are matrix products"),
+    "generators/src/cpu/pair_block_bf16.cpp": ("cpu/pair_block.hpp", "the products of a pair_block of bf16"),
+    "generators/src/kernel/schedule_json.cpp": ("kernel/schedule_fields.hpp", "schedules as text, by the fields that it lists"),
+    "generators/src/analysis/decode_support.cpp": ("analysis/plan.hpp", "the facts of a plan that decode asks for"),
+    "generators/src/expr/loads.cpp": ("expr/pointwise.hpp", "the loads of a pointwise"),
+    "generators/src/expr/packed_reals.cpp": ("expr/pointwise.hpp", "the loads of a pointwise that are of a few bits"),
+    "generators/src/emit/halide_runtime_tool.cpp": ("", SHARED), "generators/src/commands/generator_main.cpp": ("", SHARED),
+    "generators/reference/src/shared.cpp": ("", SHARED),
+    "generators/reference/src/call.cpp": ("attune/reference.hpp", "the arguments of a call of the reference"),
+    "generators/reference/src/places.cpp": ("evaluation.hpp", EVALUATION), "generators/reference/src/precomputed.cpp": ("evaluation.hpp", EVALUATION),
+    "generators/reference/src/state_cotangents.cpp": ("evaluation.hpp", EVALUATION),
+    "generators/reference/src/whole_tensors.cpp": ("evaluation.hpp", EVALUATION),
+    "runtime/src/c/calls.cpp": ("attune/runtime/detail/c_variant.hpp", "what the C interface does with a variant"),
+    "runtime/src/call/bind/definitions.cpp": ("attune/runtime/detail/call.hpp", "a check of the process, by its dynamic linker"),
+    "runtime/src/call/bind/recurrent_states.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/choose/request.cpp": ("call/bind/bind.hpp", BINDING),
+    "runtime/src/call/choose/synchronize.cpp": ("attune/runtime/detail/call.hpp", "a wait for a device, which no call is bound to"),
+    "runtime/src/call/indices/index_values.cpp": ("call/indices/indices.hpp", "the elements that are indices; indices.cpp has what bounds them"),
+    "runtime/src/call/indices/number_run.cpp": ("call/indices/numbers.hpp", "the arithmetic of a run; numbers.cpp has what it is of"),
+    "runtime/src/call/run/prepared.cpp": ("attune/runtime/detail/call.hpp", "a prepared call, whose class nothing else sees"),
+    "runtime/src/call/shape/lengths.cpp": ("call/shape/shape.hpp", "the numbers that a call's shape has by formulas"),
+    "runtime/src/call/shape/outputs.cpp": ("call/shape/shape.hpp", "the outputs that a call's shape asks for"),
+    "runtime/src/call/shape/wide_integers.cpp": ("call/shape/shape.hpp", "a check of elements, where shape.cpp has those of axes"),
+    "runtime/src/execution/hooks.cpp": ("attune/runtime/threads.hpp", "the hooks of a process into Halide, whose classes nothing else sees"),
+    "runtime/src/gpu/device.cpp": ("execution/device_call.hpp", "the devices of attune_gpu, a library of its own"),
 }
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/'                                    # comments
@@ -176,6 +216,30 @@ def switches(text):
             yield text.count("\n", 0, match.start()) + 2
 
 
+def without_header(paths, texts):
+    """Files of libraries without a header of their own that WITHOUT_HEADER does not name, and what it names without need."""
+    libraries = {"generators/src/": "generators/", "generators/reference/src/": "generators/reference/include/", "runtime/src/": "runtime/include/"}
+    headers = {path for path in paths if path.endswith((".hpp", ".h"))}
+    wrong, needed = [], set()
+    for path in paths:
+        library = next((folder for folder in libraries if path.startswith(folder)), None)
+        if library is None or not path.endswith(".cpp"):
+            continue
+        stem = path.removesuffix(".cpp")
+        name = "/" + os.path.basename(stem)
+        if {stem + ".hpp", stem + ".h", stem.removesuffix("_schedule") + ".hpp"} & headers:
+            continue
+        if any(h.startswith(libraries[library]) and "/include/" in h and h.rsplit(".", 1)[0].endswith(name) for h in headers):
+            continue
+        needed.add(path)
+        header, _ = WITHOUT_HEADER.get(path, (None, ""))
+        if header is None:
+            wrong.append(f"{path} has no header of its own: give it one, join it to a file that has, or name it in {os.path.basename(__file__)}")
+        elif header and not re.search(rf'^#include ["<]{re.escape(header)}[">]', texts[path], re.M):
+            wrong.append(f"{path} does not include {header}, which {os.path.basename(__file__)} says declares it")
+    return wrong + [f"{path} is named in {os.path.basename(__file__)} without need" for path in WITHOUT_HEADER if path not in needed]
+
+
 def check_itself():
     text = '''namespace a {
 // struct {
@@ -233,6 +297,11 @@ std::map<int, int> w(int x, std::function<int(int, int)> y, int z = f(1, 2)) { r
         sys.exit(f"FAILED  expected functions {expected} and switches [2, 5], got {got} and {lines}")
     if too_many([(8, "a", "a"), (9, "b", "b"), (3, "c", "c")], "parts", 7, {"b": (9, "why"), "c": (8, "why")}) == []:
         sys.exit("FAILED  expected that a is too large and c no exception, got nothing")
+    paths = ["generators/src/a/b.cpp", "generators/src/a/b.hpp", "generators/src/a/b_schedule.cpp", "generators/src/a/c.cpp", "runtime/src/d.cpp",
+             "runtime/include/e/d.h"]
+    if [sentence for sentence in without_header(paths, dict.fromkeys(paths, "")) if "a/" in sentence or "/d." in sentence] != [
+            f"generators/src/a/c.cpp has no header of its own: give it one, join it to a file that has, or name it in {os.path.basename(__file__)}"]:
+        sys.exit("FAILED  expected c.cpp without a header of its own")
 
 
 def main():
@@ -244,7 +313,7 @@ def main():
     check_itself()
     if options.check_itself:
         return 0
-    files, lengths, members_of, parameters_of, wrong = [], [], [], [], []
+    files, lengths, members_of, parameters_of, wrong, texts = [], [], [], [], [], {}
     for top in ("dsl", "generators", "runtime", "tests", "examples"):
         for where, _, names in os.walk(os.path.join(options.sources, top)):
             for name in sorted(names):
@@ -255,6 +324,7 @@ def main():
                     text = opened.read()
                 path = os.path.relpath(path, options.sources)
                 files.append((text.count("\n"), path))
+                texts[path] = text
                 classes = []
                 found = functions(text, classes)
                 lengths += [(last - first + 1, f"{path}:{first} {head}") for first, last, head, *_ in found]
@@ -267,13 +337,15 @@ def main():
     wrong += [f"{path} has {length} lines, more than {LONGEST_FILE}" for length, path in files if length > LONGEST_FILE]
     wrong += [f"{path} has {length} lines, more than {LONGEST_FUNCTION}" for length, path in lengths if length > LONGEST_FUNCTION]
     wrong += too_many(members_of, "data members", MOST_MEMBERS, MORE_MEMBERS) + too_many(parameters_of, "parameters", MOST_PARAMETERS, MORE_PARAMETERS)
+    wrong += without_header([path for _, path in files], texts)
     counted = ([(count, what) for count, _, what in of] for of in (members_of, parameters_of))
     for of in (files, lengths, *counted):
         for number, what in sorted(of, reverse=True)[:options.list]:
             print(number, what)
     for sentence in wrong:
         print("FAILED  " + sentence)
-    print(f"{len(files)} files, {len(lengths)} functions, {len(members_of)} classes; {len(MORE_MEMBERS)} of them and {len(MORE_PARAMETERS)} functions are exceptions")
+    print(f"{len(files)} files, {len(lengths)} functions, {len(members_of)} classes; {len(MORE_MEMBERS)} of them and {len(MORE_PARAMETERS)} functions are exceptions, "
+          f"{len(WITHOUT_HEADER)} files are without a header of their own")
     return 1 if wrong else 0
 
 

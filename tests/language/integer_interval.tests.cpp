@@ -12,37 +12,10 @@
 namespace {
 using namespace attune;
 
-/// What kernels compute, without an end of 32 bits.
 using number = std::int64_t;
-using of_two = number (*)(number, number);
-constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
-    {operation::negate, [](number x, number) { return -x; }},
-    {operation::absolute, [](number x, number) { return x < 0 ? -x : x; }},
-    {operation::add, [](number x, number y) { return x + y; }},
-    {operation::subtract, [](number x, number y) { return x - y; }},
-    {operation::multiply, [](number x, number y) { return x * y; }},
-    {operation::divide, quotient_of},
-    {operation::remainder, remainder_of},
-    {operation::minimum, [](number x, number y) { return x < y ? x : y; }},
-    {operation::maximum, [](number x, number y) { return x > y ? x : y; }}};
-constexpr by_operation<family::bits, of_two> of_bits{
-    {operation::bit_and, [](number x, number y) { return x & y; }},
-    {operation::bit_or, [](number x, number y) { return x | y; }},
-    {operation::bit_xor, [](number x, number y) { return x ^ y; }},
-    {operation::shift_left, [](number x, number y) { return x * (number{1} << (y & 31)); }},
-    {operation::shift_right, [](number x, number y) { return x >> (y & 31); }}};
-constexpr by_operation<family::comparison, of_two> of_comparisons{
-    {operation::equal, [](number x, number y) -> number { return x == y; }},
-    {operation::not_equal, [](number x, number y) -> number { return x != y; }},
-    {operation::less, [](number x, number y) -> number { return x < y; }},
-    {operation::less_equal, [](number x, number y) -> number { return x <= y; }},
-    {operation::greater, [](number x, number y) -> number { return x > y; }},
-    {operation::greater_equal, [](number x, number y) -> number { return x >= y; }}};
+/// Without an end of 32 bits.
 number value_of(operation op, number x, number y) {
-    const family of = family_of(op);
-    return of == family::arithmetic ? of_arithmetic[op](x, y)
-           : of == family::bits     ? of_bits[op](x, y)
-                                    : of_comparisons[op](x, y);
+    return family_of(op) == family::comparison ? integer_comparisons[op](x, y) : exact_integers::of(op)(x, y);
 }
 
 constexpr operation integers[] = {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double masked = -std::numeric_limits<double>::infinity();
 
-std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
-
 bool holds_integers(kind k) { return k == kind::integer || k == kind::condition; }
 
 template <class Out, class In, class F> void map(std::vector<Out>& out, const std::vector<In>& x, F f) {
@@ -33,11 +31,13 @@ void zip(std::vector<Out>& out, const std::vector<In>& x, const std::vector<In>&
     for (std::size_t i = 0; i < n; ++i) out[i] = f(x[i * dx], y[i * dy]);
 }
 
-template <class T>
-constexpr by_operation<family::comparison, bool (*)(T, T)> comparisons{
-    {operation::equal, [](T x, T y) { return x == y; }},  {operation::not_equal, [](T x, T y) { return x != y; }},
-    {operation::less, [](T x, T y) { return x < y; }},    {operation::less_equal, [](T x, T y) { return x <= y; }},
-    {operation::greater, [](T x, T y) { return x > y; }}, {operation::greater_equal, [](T x, T y) { return x >= y; }}};
+constexpr by_operation<family::comparison, bool (*)(double, double)> comparisons_of_reals{
+    {operation::equal, [](double x, double y) { return x == y; }},
+    {operation::not_equal, [](double x, double y) { return x != y; }},
+    {operation::less, [](double x, double y) { return x < y; }},
+    {operation::less_equal, [](double x, double y) { return x <= y; }},
+    {operation::greater, [](double x, double y) { return x > y; }},
+    {operation::greater_equal, [](double x, double y) { return x >= y; }}};
 
 template <class T>
 void choose(std::vector<T>& out, const std::vector<std::int32_t>& condition, const std::vector<T>& x,
@@ -54,41 +54,6 @@ std::int32_t truncated(double x) {
     constexpr double low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
     return static_cast<std::int32_t>(std::clamp(std::trunc(x), low, high));
 }
-
-using integer = std::int32_t;
-
-integer negated(integer x, integer) { return wrapped(0u - static_cast<std::uint32_t>(x)); }
-
-integer quotient(integer x, integer y) {
-    if (y == 0) return 0;
-    const std::int64_t wide = x, whole = wide / y, rest = wide % y;
-    return wrapped(static_cast<std::uint32_t>(whole - (rest != 0 && (rest < 0) != (y < 0) ? 1 : 0)));
-}
-
-integer rest_of(integer x, integer y) {
-    if (y == 0) return 0;
-    const std::int64_t rest = std::int64_t{x} % y;
-    return static_cast<integer>(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
-}
-
-std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
-
-constexpr by_operation<family::arithmetic, integer (*)(integer, integer)> of_integers{
-    {operation::negate, negated},
-    {operation::absolute, [](integer x, integer y) { return x >= 0 ? x : negated(x, y); }},
-    {operation::add, [](integer x, integer y) { return wrapped(bits(x) + bits(y)); }},
-    {operation::subtract, [](integer x, integer y) { return wrapped(bits(x) - bits(y)); }},
-    {operation::multiply, [](integer x, integer y) { return wrapped(bits(x) * bits(y)); }},
-    {operation::divide, quotient},
-    {operation::remainder, rest_of},
-    {operation::minimum, [](integer x, integer y) { return std::min(x, y); }},
-    {operation::maximum, [](integer x, integer y) { return std::max(x, y); }}};
-constexpr by_operation<family::bits, integer (*)(integer, integer)> of_bits{
-    {operation::bit_and, [](integer x, integer y) { return x & y; }},
-    {operation::bit_or, [](integer x, integer y) { return x | y; }},
-    {operation::bit_xor, [](integer x, integer y) { return x ^ y; }},
-    {operation::shift_left, [](integer x, integer y) { return wrapped(bits(x) << (bits(y) & 31)); }},
-    {operation::shift_right, [](integer x, integer y) { return x >> (bits(y) & 31); }}};
 
 constexpr by_operation<family::arithmetic, double (*)(double, double)> of_reals{
     {operation::negate, [](double x, double) { return -x; }},
@@ -138,10 +103,6 @@ constexpr by_operation<family::classification, bool (*)(double)> of_classes{
 
 }  // namespace
 
-std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y) {
-    return family_of(op) == family::bits ? of_bits[op](x, y) : of_integers[op](x, y);
-}
-
 double real_operation(operation op, double x, double y) {
     if (op != operation::maximum && (x == masked || y == masked)) return masked;
     return family_of(op) == family::function_of_two ? of_functions_of_two[op](x, y) : of_reals[op](x, y);
@@ -180,8 +141,8 @@ void convert(operation op, bool integers, const column& x, column& result) {
 }
 
 void compare(operation op, bool integers, const column& x, const column& y, column& result) {
-    const auto of_integers = comparisons<std::int32_t>[op];
-    const auto of_reals = comparisons<double>[op];
+    const auto of_integers = integer_comparisons[op];
+    const auto of_reals = comparisons_of_reals[op];
     if (integers)
         zip(result.integer, x.integer, y.integer, [&](auto i, auto j) -> std::int32_t { return of_integers(i, j); });
     else

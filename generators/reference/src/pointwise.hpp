@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include <attune/ir/integer_operations.hpp>
 
 #include <cstdint>
 #include <span>
@@ -13,9 +13,6 @@ struct column {
     std::vector<double> real;
     std::vector<std::int32_t> integer;
 };
-
-/// i32 arithmetic as kernels do it: wraps around, `/` and `%` round down, division by zero gives zero.
-std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y);
 
 /// Real arithmetic in double. Masked numbers stay masked: -infinity in, -infinity out, whatever the other argument.
 /// Exceptions: where() chooses, max() prefers the other, and exp, tanh and erf have their finite limits, as PyTorch's.

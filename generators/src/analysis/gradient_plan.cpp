@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -11,6 +12,13 @@ namespace attune::generators::inline analysis {
 namespace {
 
 using form = gradient_term::form;
+
+/// A way to make a term from sums of one side: nodes under its value, each with the sum that it is.
+struct placement {
+    form is{};
+    bool of_queries{};
+    std::vector<std::pair<int, gradient_sum>> sums{};
+};
 
 class gradient_reader {
 public:
@@ -73,13 +81,13 @@ private:
         for (int i = 1; i < it.argument_count; ++i)
             query = query || of_query(it.arguments[i]), key = key || of_key(it.arguments[i]);
         term.of_queries = !key;
-        const std::size_t sums_before = plan_.sums.size();
         if (it.integer == 0) {
             term.is = form::placed;
-        } else if (!(query && key) && (is_copied(term) || is_placed(term) || is_placed_by_keys(term, !query && !key))) {
+        } else if (const std::optional<placement> found = placement_of(term, query, key)) {
+            term.is = found->is, term.of_queries = found->of_queries;
+            for (const auto& [made, sum] : found->sums) term.sums[made] = entered(sum);
         } else {
-            plan_.sums.resize(sums_before);
-            term.is = form::by_pair, term.sums.clear();
+            term.is = form::by_pair;
             find_tiles(term.value, term.tiles);
         }
         check_projections(term);
@@ -133,11 +141,25 @@ private:
         return product_of(graph_, depends_, plan_, term).has_value();
     }
 
+    /// The first way that fits a deposit whose place depends on a query or on a key. A place that depends on neither
+    /// may take the sums of either side: the weights of projected keys take those of keys.
+    std::optional<placement> placement_of(const gradient_term& term, bool query, bool key) const {
+        if (query && key) return {};
+        std::optional<placement> found = as_copied(term);
+        if (!found) found = as_placed(term);
+        if (!found && !query && !key) {
+            gradient_term of_keys = term;
+            of_keys.of_queries = false;
+            found = as_placed(of_keys);
+        }
+        return found;
+    }
+
     /// A product at (b, h, position, channel) of a tensor that is declared so.
-    bool is_copied(gradient_term& term) {
+    std::optional<placement> as_copied(const gradient_term& term) const {
         const instruction& deposit = node(term.deposit);
         const input_declaration& to = graph_.inputs[static_cast<std::size_t>(deposit.input)];
-        if (term.over.size() != 1 || to.rank != 4) return false;
+        if (term.over.size() != 1 || to.rank != 4) return {};
         const operation position = node(deposit.arguments[3]).op;
         const bool fits =
             to.axes[0].kind == axis_kind::batch && node(deposit.arguments[1]).op == operation::b &&
@@ -146,37 +168,24 @@ private:
                              : to.axes[1].kind == axis_kind::key_head && to.axes[2].kind == axis_kind::key) &&
             position == (term.of_queries ? operation::q_idx : operation::kv_idx);
         gradient_sum sum;
-        if (!fits || !is_product(term, term.value, sum)) return false;
-        if (to.axes[3].kind != (sum.of_values ? axis_kind::value_depth : axis_kind::depth)) return false;
-        term.is = form::copied;
-        term.sums[term.value] = entered(sum);
-        return true;
+        if (!fits || !is_product(term, term.value, sum)) return {};
+        if (to.axes[3].kind != (sum.of_values ? axis_kind::value_depth : axis_kind::depth)) return {};
+        return placement{form::copied, term.of_queries, {{term.value, sum}}};
     }
 
-    bool is_placed(gradient_term& term) {
-        std::vector<std::pair<int, gradient_sum>> found;
-        if (!find_sums(term, term.value, found)) return false;
-        term.is = form::placed;
+    std::optional<placement> as_placed(const gradient_term& term) const {
+        placement made{form::placed, term.of_queries};
+        if (!find_sums(term, term.value, made.sums)) return {};
         const instruction& deposit = node(term.deposit);
         std::vector<int> sums;
-        for (const auto& [n, sum] : found) sums.push_back(n);
+        for (const auto& [n, sum] : made.sums) sums.push_back(n);
         const input_declaration& to = graph_.inputs[static_cast<std::size_t>(deposit.input)];
         bool per_head = differs_in_group(term.value, sums);
         for (std::size_t axis = 0; axis < to.rank; ++axis)
             if (const int index = deposit.arguments[axis + 1]; !is_key_head(to.axes[axis].kind, index))
                 per_head = per_head || differs_in_group(index, {});
-        for (auto& [n, sum] : found) {
-            sum.per_head = per_head && !term.of_queries;
-            term.sums[n] = entered(sum);
-        }
-        return true;
-    }
-
-    /// A term that no position decides may be made from the sums of either side; the weights of projected keys are.
-    bool is_placed_by_keys(gradient_term& term, bool either) {
-        if (!either) return false;
-        term.of_queries = false;
-        return is_placed(term);
+        for (auto& [n, sum] : made.sums) sum.per_head = per_head && !term.of_queries;
+        return made;
     }
 
     bool is_key_head(axis_kind axis, int index) const {

@@ -131,7 +131,7 @@ Expr tile_mask::may_all(const std::vector<formula>& parts) {
 /// the same sum from two sides; and for several that bound keys between two numbers of a query, or queries between two
 /// numbers of a key.
 Expr tile_mask::joint(const std::vector<formula>& literals) {
-    std::vector<formula> of_queries, of_keys, of_pairs;
+    statements said;
     Expr result = yes();
     for (const formula& f : literals) {
         const dependence on = depends_on(f);
@@ -139,61 +139,74 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
             pointwise here = at(0, 0);
             result = both(result, holds(f, here, known_));
         } else {
-            (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(f);
+            (!is_one_sided(on) ? said.of_pairs : said.of_side(on.query)).push_back(f);
         }
     }
-    const std::size_t said = of_pairs.size();
-    for (std::size_t i = 0; i < said; ++i)
-        for (std::size_t j = 0; j < said; ++j)
-            if (const auto anew = i == j ? std::nullopt : reader_.given(of_pairs[i], of_pairs[j])) {
-                const dependence on = depends_on(*anew);
-                if (*anew == always_false()) return no();
-                if (!is_one_sided(on))
-                    of_pairs.push_back(*anew);
-                else if (!is_uniform(on) && anew->exact.empty())
-                    (on.query ? of_queries : of_keys).push_back(*anew);
-            }
+    if (!add_what_follows(said)) return no();
     sides in = whole_;
-    if (!of_queries.empty()) {
-        restrict(in.queries, true, of_queries);
-        result = both(result, in.queries.first <= in.queries.last);
+    for (const bool of_queries : {true, false}) {
+        if (said.of_side(of_queries).empty()) continue;
+        side& of = of_queries ? in.queries : in.keys;
+        restrict(of, of_queries, said.of_side(of_queries));
+        result = both(result, of.first <= of.last);
     }
-    if (!of_keys.empty()) {
-        restrict(in.keys, false, of_keys);
-        result = both(result, in.keys.first <= in.keys.last);
-    }
-    for (const formula& f : of_pairs) result = both(result, may_literal(f, in));
-
-    const auto compare = [&](const formula& a, const formula& b, formula::is what, const linear& sum) {
-        pointwise here = at(0, 0);
-        const Expr holds_of_sum = holds({.what = what, .sum = sum}, here, known_);
-        result = both(result, either(either(may_wrap(a), may_wrap(b)), holds_of_sum));
-    };
-    const auto is_fixed = [&](const linear& sum) { return is_uniform(generators::depends_on(sum, known_.depends)); };
+    for (const formula& f : said.of_pairs) result = both(result, may_literal(f, in));
     bool by_queries = false, by_keys = false;
-    for (std::size_t i = 0; i < of_pairs.size(); ++i)
-        for (std::size_t j = i + 1; j < of_pairs.size(); ++j) {
-            const formula &a = of_pairs[i], &b = of_pairs[j];
-            if (!is_compare(a) || !is_compare(b)) continue;
-            const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
-            const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
-            if (is_fixed(sum))
-                compare(a, b, a_equal && b_equal ? formula::is::zero : formula::is::positive,
-                        !a_equal && !b_equal ? sum + -1 : sum);
-            else if (is_fixed(difference) && (a_equal || b_equal))
-                compare(a, b, a_equal && b_equal ? formula::is::zero : formula::is::positive,
-                        a_equal ? difference * -1 : difference);
-            if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty())
-                continue;
-            const parts together = split(sum);
-            by_queries |=
-                together.of_key.terms.empty() && direction_of(together.of_query, known_.directions) == direction::none;
-            by_keys |=
-                together.of_query.terms.empty() && direction_of(together.of_key, known_.directions) == direction::none;
+    for (auto a = said.of_pairs.begin(); a != said.of_pairs.end(); ++a)
+        for (auto b = a + 1; b != said.of_pairs.end(); ++b) {
+            if (!is_compare(*a) || !is_compare(*b)) continue;
+            result = both(result, may_compare_both(*a, *b));
+            by_queries |= are_bounds(*a, *b, true), by_keys |= are_bounds(*a, *b, false);
         }
-    if (by_queries) result = both(result, may_by_rows(of_pairs, in, true));
-    if (by_keys) result = both(result, may_by_rows(of_pairs, in, false));
+    if (by_queries) result = both(result, may_by_rows(said.of_pairs, in, true));
+    if (by_keys) result = both(result, may_by_rows(said.of_pairs, in, false));
     return result;
+}
+
+/// Adds what two statements about pairs imply together. False if they exclude each other.
+bool tile_mask::add_what_follows(statements& said) {
+    const std::size_t count = said.of_pairs.size();
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = 0; j < count; ++j) {
+            const auto anew = i == j ? std::nullopt : reader_.given(said.of_pairs[i], said.of_pairs[j]);
+            if (!anew) continue;
+            if (*anew == always_false()) return false;
+            const dependence on = depends_on(*anew);
+            if (!is_one_sided(on))
+                said.of_pairs.push_back(*anew);
+            else if (!is_uniform(on) && anew->exact.empty())
+                said.of_side(on.query).push_back(*anew);
+        }
+    return true;
+}
+
+/// Whether two comparisons may hold together that bound one sum from two sides: x >= 1 and y >= 1 give x + y >= 2. All
+/// others may, as far as this looks.
+Expr tile_mask::may_compare_both(const formula& a, const formula& b) {
+    const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
+    const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
+    const auto is_fixed = [&](const linear& x) { return is_uniform(generators::depends_on(x, known_.depends)); };
+    formula together{.what = a_equal && b_equal ? formula::is::zero : formula::is::positive};
+    if (is_fixed(sum))
+        together.sum = !a_equal && !b_equal ? sum + -1 : sum;
+    else if (is_fixed(difference) && (a_equal || b_equal))
+        together.sum = a_equal ? difference * -1 : difference;
+    else
+        return yes();
+    pointwise here = at(0, 0);
+    const Expr holds_of_sum = holds(together, here, known_);
+    return either(either(may_wrap(a), may_wrap(b)), holds_of_sum);
+}
+
+/// Whether two inequalities bound keys between two numbers of each query, or queries between two numbers of each key,
+/// and these neither rise nor fall with the position.
+bool tile_mask::are_bounds(const formula& a, const formula& b, bool of_each_query) const {
+    if (a.what == formula::is::zero || b.what == formula::is::zero) return false;
+    if (!split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty()) return false;
+    const parts together = split(a.sum + b.sum);
+    const linear &bounded = of_each_query ? together.of_key : together.of_query,
+                 &bounds = of_each_query ? together.of_query : together.of_key;
+    return bounded.terms.empty() && direction_of(bounds, known_.directions) == direction::none;
 }
 
 /// Tests each query by itself against the range of the keys, or each key against that of the queries.
@@ -265,19 +278,19 @@ bool tile_mask::clip(const formula& f, side& of, bool of_queries) {
     return true;
 }
 
-void tile_mask::restrict(side& of, bool of_queries, std::vector<formula> statements) {
-    std::sort(statements.begin(), statements.end());
+void tile_mask::restrict(side& of, bool of_queries, std::vector<formula> where) {
+    std::sort(where.begin(), where.end());
     bool all_clip = true;
     side clipped = of;
-    for (const formula& f : statements) all_clip = clip(f, clipped, of_queries) && all_clip;
-    clipped.where = statements;
+    for (const formula& f : where) all_clip = clip(f, clipped, of_queries) && all_clip;
+    clipped.where = where;
     if (all_clip) {
         of = std::move(clipped);
         return;
     }
     const interval left =
-        tables_.positions(statements, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
-    of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
+        tables_.positions(where, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(where)};
 }
 
 Expr tile_mask::may_literal(const formula& f, const sides& in) {

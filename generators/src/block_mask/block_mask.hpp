@@ -42,15 +42,24 @@ private:
         linear of_query, of_key, of_both, uniform;
     };
 
+    /// Statements that hold together, by the numbers that they are about.
+    struct statements {
+        std::vector<formula> of_queries, of_keys, of_pairs;
+        std::vector<formula>& of_side(bool query) { return query ? of_queries : of_keys; }
+    };
+
     Halide::Expr may(const formula& f);
     Halide::Expr may_all(const std::vector<formula>& parts);
     Halide::Expr joint(const std::vector<formula>& literals);
+    bool add_what_follows(statements& said);
+    Halide::Expr may_compare_both(const formula& a, const formula& b);
+    bool are_bounds(const formula& a, const formula& b, bool of_each_query) const;
     Halide::Expr may_literal(const formula& f, const sides& in);
     Halide::Expr may_compare(const formula& f, const sides& in);
     Halide::Expr may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries);
     bool clip(const formula& f, side& of, bool of_queries);
     Halide::Expr may_wrap(const formula& f);
-    void restrict(side& of, bool of_queries, std::vector<formula> statements);
+    void restrict(side& of, bool of_queries, std::vector<formula> where);
 
     parts split(const linear& sum) const;
     bool is_cut(const linear& sum, double others) const;
@@ -60,6 +69,17 @@ private:
     interval range(int node, const sides& in);
     interval compute(int node, const sides& in);
     interval of_operation(int node, const sides& in);
+    /// Indices of a load that vary in a tile, each of few values.
+    struct few_places {
+        struct axis {
+            int index{};  ///< node
+            interval positions;
+            int most{};  ///< positions
+        };
+        std::vector<axis> along;
+        bool of_each_query{};  ///< keys that the call chooses for each query: a table has those of a tile
+    };
+    few_places places_of(int load, const sides& in);
     interval enumerate(int node, const sides& in);
     interval reduce(int node);
     verdict any_of(int node);

@@ -1,4 +1,5 @@
 #include "block_mask/block_mask.hpp"
+#include "block_mask/few_places.hpp"
 #include "block_mask/function_ranges.hpp"
 
 #include "expr/math.hpp"
@@ -278,69 +279,56 @@ Expr tile_mask::one_of(int index, const interval& positions, const Expr& number)
     return clamp(position, 0, max(op == operation::q_idx ? inputs_.query_length : inputs_.key_length, 1) - 1);
 }
 
+/// The places at which a tile reads a tensor, if they are few. Empty if they are many, or not known.
+tile_mask::few_places tile_mask::places_of(int load, const sides& in) {
+    const instruction& node = request_.graph().nodes[load];
+    const bool is_choice = chooses(request_.graph().nodes[node.arguments[0]].op);
+    const int most = is_choice ? most_chosen_places : most_places;
+    few_places found;
+    for (int i = 1; i < node.argument_count; ++i) {
+        const int index = node.arguments[i];
+        if (is_uniform(known_.depends[index])) continue;
+        if (is_choice && request_.graph().nodes[index].op == operation::q_idx) {
+            found.of_each_query = true;
+            continue;
+        }
+        const bool is_known = width(index) <= most && !known_.wraps.here[index];
+        const interval positions = is_known ? range(index, in) : interval{};
+        if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return {};
+        if (std::ranges::find(found.along, index, &few_places::axis::index) == found.along.end())
+            found.along.push_back({index, positions, is_choice ? int(width(index)) : most});
+    }
+    const std::size_t most_axes = found.of_each_query ? 1 : 2;
+    return found.along.size() <= most_axes ? found : few_places{};
+}
+
 /// A tensor that is read at few places: looks at all of them.
 interval tile_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     if (known_.depends[number].score) return {{}, {}, verdict{}};  // the place is known once the score is
     const quantity anywhere = at(0, 0)(number);
-    const Expr one = byte(yes()), none = byte(no());
-    const verdict unknown_masked = anywhere.masked.defined() ? verdict{} : never();
-    interval unknown{{}, {}, unknown_masked};
-    std::vector<std::pair<int, interval>> varying;
+    const few_places read = places_of(number, in);
+    if (read.along.empty()) return {{}, {}, anywhere.masked.defined() ? verdict{} : never()};
     std::vector<Halide::Range> places;
-    const bool is_choice = chooses(request_.graph().nodes[node.arguments[0]].op);
-    const int most = is_choice ? most_chosen_places : most_places;
-    bool of_each_query = false;  // keys that the call chooses for each query: a table has those of a tile
-    for (int i = 1; i < node.argument_count; ++i) {
-        const int index = node.arguments[i];
-        if (is_uniform(known_.depends[index])) continue;
-        if (is_choice && request_.graph().nodes[index].op == operation::q_idx) {
-            of_each_query = true;
-            continue;
-        }
-        const bool is_known = width(index) <= most && !known_.wraps.here[index];
-        const interval positions = is_known ? range(index, in) : interval{};
-        if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
-        if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; }))
-            varying.push_back({index, positions}), places.emplace_back(0, is_choice ? int(width(index)) : most);
-    }
-    if (varying.empty() || varying.size() > (of_each_query ? 1 : 2)) return unknown;
+    for (const few_places::axis& axis : read.along) places.emplace_back(0, axis.most);
     RDom each_place(places, "each_place");
     place here{at_.b, at_.h, 0, 0, keys_, fixed_, {}, indices_};
     Expr few = yes();
-    for (std::size_t i = 0; i < varying.size(); ++i) {
-        const interval& positions = varying[i].second;
-        here.known[varying[i].first] = {one_of(varying[i].first, positions, each_place[static_cast<int>(i)]), {}};
-        few = both(few, positions.hi - positions.lo < places[i].extent);
+    for (std::size_t i = 0; i < read.along.size(); ++i) {
+        const auto& [index, positions, most] = read.along[i];
+        here.known[index] = {one_of(index, positions, each_place[static_cast<int>(i)]), {}};
+        few = both(few, positions.hi - positions.lo < most);
     }
-    if (of_each_query) {
-        const interval x = tables_.over_queries(number, varying[0].first, here.known[varying[0].first].value,
-                                                int(width(varying[0].first)), {true, at_.query_tile, at_.h, at_.b});
-        const Expr all = is_set(minimum(each_place, x.lo, "all_places")),
-                   any = is_set(maximum(each_place, x.hi, "any_place"));
-        return {select(few && all, 1, 0), select(few && !any, 0, 1)};
+    if (read.of_each_query) {
+        const few_places::axis& keys = read.along.front();
+        return condition_at_places(tables_.over_queries(number, keys.index, here.known[keys.index].value, keys.most,
+                                                        {true, at_.query_tile, at_.h, at_.b}),
+                                   each_place, few);
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
-    if (node.kind == kind::condition) {
-        const Expr all = is_set(minimum(each_place, byte(x.value), "all_places")),
-                   any = is_set(maximum(each_place, byte(x.value), "any_place"));
-        return {select(few && all, 1, 0), select(few && !any, 0, 1)};
-    }
-    const Type type = node.kind == kind::integer ? Int(64) : Float(32);
-    const Expr value = cast(type, x.value),
-               far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
-    Expr lower = value, upper = value, nan = no();
-    if (type.is_float()) {  // bounds leave out NaN, which Halide's minimum and maximum may keep
-        const Expr is_nan = holds_nan(value);
-        lower = choose_whole(is_nan, far, value), upper = choose_whole(is_nan, -far, value);
-        nan = !few || is_set(maximum(each_place, byte(is_nan), "any_nan"));
-    }
-    interval result{select(few, minimum(each_place, lower, "least"), -far),
-                    select(few, maximum(each_place, upper, "most"), far), never(), nan};
-    if (x.masked.defined())
-        result.masked = {!few || maximum(each_place, byte(x.masked), "any_hidden") == one,
-                         few && minimum(each_place, byte(x.masked), "all_hidden") != none};
-    return result;
+    if (node.kind != kind::condition)
+        return number_at_places(x, node.kind == kind::integer ? Int(64) : Float(32), each_place, few);
+    return condition_at_places({byte(x.value), byte(x.value)}, each_place, few);
 }
 
 /// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 if there

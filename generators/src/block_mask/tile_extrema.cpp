@@ -25,6 +25,14 @@ std::pair<Expr, Expr> bounding(const Expr& value, const Expr& low) {
     return {or_negative_infinity(!is_nan, value), select(is_nan, low, value)};
 }
 
+/// What a table says of each tile, in this order. The last two are there if a number may be masked.
+enum extreme : std::uint8_t { smallest, largest, any_masked, all_masked };
+
+/// An extreme of more numbers.
+Expr joined(std::size_t which, const Expr& a, const Expr& b) {
+    return which == smallest || which == all_masked ? min(a, b) : max(a, b);
+}
+
 /// A table in memory; on a GPU a thread makes the entry of a tile. Its loops are not partitioned where clamps begin and
 /// end: in a formula that saturates, such a place is beyond an i32.
 void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device) {
@@ -81,34 +89,34 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     const Expr masked = x.masked.defined() ? x.masked : Internal::const_false();
     const auto [low, far] = beyond(x.value.type(), is_sum ? magnitude_of(wanted.sum, known_.magnitudes) : 0);
     const bool hides = x.masked.defined();
-    // Smallest, largest, any masked, all masked; of every eighth position, then of all.
+    // The extremes of every eighth position, then of all.
     Func partials("partials"), &extremes = result.extremes;
     std::vector<Var> inner = axes;
     inner.insert(inner.begin(), lane);
     const std::vector<Expr> there(inner.begin(), inner.end());
     const Expr zero = cast<uint8_t>(0), one = cast<uint8_t>(1);
-    std::vector<Expr> initial{far, low};
-    if (hides) initial.insert(initial.end(), {zero, one});
-    partials(inner) = Tuple(initial);
+    std::vector<Expr> of_nothing{far, low};
+    if (hides) of_nothing.insert(of_nothing.end(), {zero, one});
+    partials(inner) = Tuple(of_nothing);
     const FuncRef so_far = partials(there);
     const auto [least, most] = bounding(x.value, low);
-    std::vector<Expr> next{min(so_far[0], select(counts && !masked, least, far)),
-                           max(so_far[1], select(counts && !masked, most, low))};
+    std::vector<Expr> of_position{select(counts && !masked, least, far), select(counts && !masked, most, low)};
     if (hides) {
-        next.push_back(max(so_far[2], select(counts && masked, one, zero)));
-        next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
+        of_position.push_back(select(counts && masked, one, zero));
+        of_position.push_back(select(counts && !masked, zero, one));
     }
+    std::vector<Expr> next, all;
+    for (std::size_t v = 0; v < of_position.size(); ++v) next.push_back(joined(v, so_far[v], of_position[v]));
     partials(there) = Tuple(next);
-    std::vector<Expr> all;
     for (int l = 0; l < lanes; ++l) {
         std::vector<Expr> of_lane(axes.begin(), axes.end());
         of_lane.insert(of_lane.begin(), l);
-        for (std::size_t v = 0; v < initial.size(); ++v) {
+        for (std::size_t v = 0; v < of_nothing.size(); ++v) {
             const Expr value = partials(of_lane)[v];
             if (l == 0)
                 all.push_back(value);
             else
-                all[v] = v % 2 == (v < 2 ? 0u : 1u) ? min(all[v], value) : max(all[v], value);
+                all[v] = joined(v, all[v], value);
         }
     }
     extremes(axes) = Tuple(all);
@@ -160,7 +168,7 @@ interval tile_tables::over_queries(int load, int index, const Expr& position, in
                         : axis == 1 ? Expr(inputs_.heads)
                                     : pointwise(request_, inputs_, {})(made.arguments[2 * (axis - 1)]).value;
     const FuncRef extremes = known->second.extremes(clamp(position, 0, max(extent, 1) - 1), at.tile, at.h, at.b);
-    return {extremes[0], extremes[1]};
+    return {extremes[smallest], extremes[largest]};
 }
 
 interval tile_tables::find(const key& wanted, const place& at) {
@@ -171,10 +179,10 @@ interval tile_tables::find(const key& wanted, const place& at) {
     if (found.by_head) where.push_back(at.h);
     if (found.by_batch) where.push_back(at.b);
     const FuncRef extremes = found.extremes(where);
-    const Expr least = extremes[0], most = extremes[1];
+    const Expr least = extremes[smallest], most = extremes[largest];
     const Expr nan = least.type().is_float() ? is_negative_infinity(least) : no();
-    if (found.extremes.outputs() == 2) return {least, most, never(), nan};
-    return {least, most, {extremes[2] != cast<uint8_t>(0), extremes[3] != cast<uint8_t>(0)}, nan};
+    if (found.extremes.outputs() <= any_masked) return {least, most, never(), nan};
+    return {least, most, {extremes[any_masked] != cast<uint8_t>(0), extremes[all_masked] != cast<uint8_t>(0)}, nan};
 }
 
 interval tile_tables::range(int node, const place& at) {

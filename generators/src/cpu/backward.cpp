@@ -173,19 +173,20 @@ Expr backward_sweep::some_spoilt() const {
 Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& position, const Expr& head, const Expr& part,
                           const Expr& b) const {
     const gradient_sum& sum = plan.sums[number];
-    const Expr first = first_row(number);
-    const auto at = [&](const Expr& row, const Expr& key_head, const Expr& of_part) {
-        return sums(d, first + row, tasks.number(b, key_head, of_part));
+    const Expr key_head = f_.inputs.key_head(head), in_group = clamp(head - key_head * tasks.group, 0, tasks.group - 1);
+    const auto at = [&](const Expr& channel, const Expr& row, const Expr& of_part) {
+        return sums(channel, row, tasks.number(b, key_head, of_part));
     };
-    const Expr key_head = f_.inputs.key_head(head);
-    const Expr in_group = clamp(head - key_head * tasks.group, 0, tasks.group - 1);
-    if (!sum.of_queries)
-        return at(sum.per_head ? in_group * tasks.key_blocks * tasks.block + position : position, key_head, part);
+    const Expr first = first_row(number);
+    if (!sum.of_queries) {
+        const Expr of_head = in_group * tasks.key_blocks * tasks.block + position;
+        return at(d, first + (sum.per_head ? of_head : position), part);
+    }
+    // A part has every `parts`-th block of queries.
     const Expr block = position / tasks.block, parts = tasks.parts, in_block = position % tasks.block;
-    const bool in_row = layout.is_flat(sum);
-    const Expr row = (in_group * tasks.blocks_of_part + block / parts) * layout.rows_of_block(sum);
-    return sums(in_row ? in_block % layout.width : d, first + row + (in_row ? in_block / layout.width : in_block),
-                tasks.number(b, key_head, block % parts));
+    const Expr row = first + (in_group * tasks.blocks_of_part + block / parts) * layout.rows_of_block(sum);
+    if (layout.is_flat(sum)) return at(in_block % layout.width, row + in_block / layout.width, block % parts);
+    return at(d, row + in_block, block % parts);
 }
 
 /// An output: the f32 sum, rounded to the element type of the tensor whose gradient it is.

@@ -184,11 +184,12 @@ void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, 
     };
     if (!its.plan.sums.empty()) {
         std::vector<clipped_loop> clipped;
-        for (const auto& [node, tile] : its.pairs.tiles) clipped.push_back({{tile.name(), f.ki.name()}, cut.key_tile});
+        for (const auto& [node, tile] : its.pairs.tiles)
+            clipped.push_back({stage_loop::any_over(tile, f.ki), cut.key_tile});
         for (const pair_block::contraction& each : its.pairs.contractions)
-            if (each.is_kept) clipped.push_back({{each.whole.name(), f.ki.name()}, cut.key_tile});
+            if (each.is_kept) clipped.push_back({stage_loop::any_over(each.whole, f.ki), cut.key_tile});
         for (const pair_block::turned_tile& each : its.pairs.turned)
-            clipped.push_back({{each.copy.name(), f.ki.name()}, 2});
+            clipped.push_back({stage_loop::any_over(each.copy, f.ki), 2});
         skip(stage_loop(its.sums, its.in_chunk), std::move(clipped));
     }
     for (const backward_sweep::pair_pass& pass : its.passes)

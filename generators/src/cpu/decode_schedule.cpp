@@ -25,7 +25,7 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
     };
     in_block(its.scores).bound_extent(f.ki, cut.key_block);
     const auto take_rows = [&](Stage stage, int rows) {
-        stage.split(f.ki, f.ki, kx, cut.lanes)
+        stage.split(f.ki, f.ki, kx, cut.keys_of_step())
             .split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
             .reorder(kx, qx, f.qi, f.ki)
             .vectorize(kx);
@@ -51,7 +51,8 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
     if (scores.is_read_in_place(f.core.value) || values.is_of_codes()) return;
     values.values.clone_in(values.values_again);
     scores.schedule_row_vectors(
-        values.values.compute_at(values.accumulated, RVar("ro")).bound_extent(f.ki, cut.value_tile), f.value_depth());
+        values.values.compute_at(values.accumulated, decode_values::ro).bound_extent(f.ki, cut.value_tile),
+        f.value_depth());
 }
 
 /// Key heads innermost, then splits: neighbouring tasks read neighbouring memory.
@@ -107,22 +108,22 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
 std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_state& its, const kernel_frame& f) {
     if (!its.parts.several()) return {};
     std::vector<clipped_loop> all;
-    const auto add = [&](const Func& of, const std::string& variable, int keys) {
-        all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name()});
+    const auto add = [&](const Func& of, const VarOrRVar& along, int keys) {
+        all.push_back({stage_loop::any_over(of, along), keys, of.name() != its.scores.name()});
     };
-    add(its.scores, f.ki.name(), cut.lanes);
-    for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), cut.lanes);
-    for (const auto& [lanes, each] : its.reduced.in_lanes) add(lanes, each.x.name(), cut.lanes);
+    add(its.scores, f.ki, cut.keys_of_step());
+    for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki, cut.lanes);
+    for (const auto& [lanes, each] : its.reduced.in_lanes) add(lanes, each.x, cut.lanes);
     if (!its.values) return all;
     const decode_values& values = *its.values;
     if (values.integers() > 0) {
-        add(values.of_digits.digits, f.ki.name(), cut.lanes);
-        add(values.of_digits.digit_sums, values.of_digits.few.y.name(), values.integers());
+        add(values.of_digits.digits, f.ki, cut.lanes);
+        add(values.of_digits.digit_sums, values.of_digits.few.y, values.integers());
     } else {
-        add(values.sums.defined() ? values.sums : values.accumulated, "ro", cut.value_tile);
-        if (const int keys = values.planned().keys_of_one_row) add(values.accumulated, "r1", keys);
+        add(values.sums.defined() ? values.sums : values.accumulated, decode_values::ro, cut.value_tile);
+        if (const int keys = values.planned().keys_of_one_row) add(values.accumulated, decode_values::r1, keys);
     }
-    if (values.looks_at_pairs()) add(values.accumulated, values.looked_at.x.name(), 1);
+    if (values.looks_at_pairs()) add(values.accumulated, values.looked_at.x, 1);
     if (values.of_masked) all.push_back(values.of_masked->scanned_keys());
     return all;
 }
@@ -133,20 +134,20 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     if (!its.values || !its.values->planned().fetched) return;
     const decode_values& values = *its.values;
     if (values.is_of_codes()) {
-        const prefetch_rows::loop added =
-            values.integers() > 0
-                ? prefetch_rows::loop{values.of_digits.digit_sums.name(), values.of_digits.few.y.name()}
-                : prefetch_rows::loop{values.sums.name(), "ro"};
-        const prefetch_rows::loop parts{values.accumulated.name(), "dt"};
+        const stage_loop added = values.integers() > 0
+                                     ? stage_loop::any_over(values.of_digits.digit_sums, values.of_digits.few.y)
+                                     : stage_loop::any_over(values.sums, decode_values::ro);
         scores.fetch_rows(pipeline, f.core.value,
-                          {added, added, values.planned().keys, values.planned().channels, parts});
+                          {added, added, values.planned().keys, values.planned().channels,
+                           stage_loop::any_over(values.accumulated, decode_values::dt)});
         return;
     }
-    const prefetch_rows::loop added{values.accumulated.name(), "ro"}, formed{values.values.name(), f.ki.name()};
+    const stage_loop added = stage_loop::any_over(values.accumulated, decode_values::ro),
+                     formed = stage_loop::any_over(values.values, f.ki);
     scores.fetch_rows(pipeline, f.core.value,
                       {scores.is_read_in_place(f.core.value) ? added : formed, added, cut.value_tile, f.value_depth()});
     if (const int keys = values.planned().keys_of_one_row) {
-        const prefetch_rows::loop one{values.accumulated.name(), "r1"};
+        const stage_loop one = stage_loop::any_over(values.accumulated, decode_values::r1);
         scores.fetch_rows(pipeline, f.core.value, {one, one, keys, f.value_depth()});
     }
 }

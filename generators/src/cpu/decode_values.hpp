@@ -57,6 +57,11 @@ public:
     Halide::RDom rk, looked_at;                 ///< keys of a block whose values are added: all, or one pair at a time
     std::optional<masked_values> of_masked;     ///< unless all values are finite
 
+    // Loops that the schedule splits off: over a few keys, over those where a task has one row, and over tiles of
+    // channels.
+    static inline const Halide::RVar ro{"ro"}, r1{"r1"};
+    static inline const Halide::Var dt{"dt"};
+
     /// Weights as digits, and their products with codes.
     struct integer_sum {
         Halide::Func largest;                       ///< (row, ...): the bits of the largest weight

@@ -10,18 +10,18 @@ namespace {
 /// Adds values to a tile of sums in registers: a few keys and all remaining channels of a row at a time.
 void schedule_sums_in_registers(decode_values& its, const kernel_frame& f) {
     // Schedule
-    const RVar ro("ro"), rx("rx");
+    const RVar rx("rx");
     const Var dx("dx");
     const int vector = its.planned().vector;
     its.sums.vectorize(f.d, vector).unroll(f.d).unroll(f.qi);
-    its.sums.update().split(its.rk, ro, rx, f.schedule_as<cpu_decode>().value_tile).split(f.d, f.d, dx, vector);
-    its.sums.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
+    its.sums.update().split(its.rk, its.ro, rx, f.schedule_as<cpu_decode>().value_tile).split(f.d, f.d, dx, vector);
+    its.sums.update().reorder(dx, f.d, f.qi, rx, its.ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
 }
 
 /// A few keys at a time, in the order in which memory has them: each row's sums come from the cache and go there again.
 void schedule_sums_in_cache(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
     // Schedule
-    const RVar ro("ro"), r1("r1"), rx("rx");
+    const RVar rx("rx");
     const Var dx("dx"), qx("qx");
     const int vector = its.planned().vector;
     its.accumulated.vectorize(f.d, vector);
@@ -35,8 +35,8 @@ void schedule_sums_in_cache(const cpu_decode& cut, decode_values& its, const ker
             .unroll(qx);
     };
     if (const int keys = its.planned().keys_of_one_row)
-        add(its.accumulated.update().specialize(f.rows() == 1), r1, keys, 1);
-    add(its.accumulated.update(), ro, cut.value_tile, cut.query_tile);
+        add(its.accumulated.update().specialize(f.rows() == 1), its.r1, keys, 1);
+    add(its.accumulated.update(), its.ro, cut.value_tile, cut.query_tile);
 }
 
 /// Adds all keys of the block to a tile of rows and channels at a time. All rows take one tile of channels before the
@@ -83,19 +83,19 @@ void schedule_digits(decode_values& its, const kernel_frame& f, const Var& tile)
 /// Values that are codes: sums of a few rows and vectors, in registers.
 void schedule_codes(const cpu_decode& cut, decode_values& its, const kernel_frame& f) {
     // Schedule
-    const Var dx("dx"), dt("dt"), qx("qx");
+    const Var dx("dx"), qx("qx");
     const int vector = its.planned().vector;
     const auto schedule_tile = [&](Stage stage, int channels, int rows) {
-        stage.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, vector).vectorize(dx).unroll(f.d);
-        if (!its.in_order) stage.unroll(dt);  // branches on a channel's position are constants then
+        stage.split(f.d, its.dt, f.d, channels).split(f.d, f.d, dx, vector).vectorize(dx).unroll(f.d);
+        if (!its.in_order) stage.unroll(its.dt);  // branches on a channel's position are constants then
         stage.split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
-            .reorder(dx, f.d, qx, dt, f.qi);
+            .reorder(dx, f.d, qx, its.dt, f.qi);
         if (rows > 1) stage.unroll(qx);
     };
     schedule_tile(its.accumulated.specialize(f.rows() == 1), its.planned().channels_of_one_row, 1);
     schedule_tile(its.accumulated, its.planned().channels, cut.query_tile);
-    if (its.integers() > 0) return schedule_digits(its, f, dt);
-    its.sums.compute_at(its.accumulated, dt);
+    if (its.integers() > 0) return schedule_digits(its, f, its.dt);
+    its.sums.compute_at(its.accumulated, its.dt);
     schedule_sums_in_registers(its, f);
 }
 

@@ -177,22 +177,22 @@ void schedule_keys(const cpu_prefill& cut, prefill_state& its, const kernel_fram
 std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_state& its, const kernel_frame& f) {
     if (!its.parts.several()) return {};
     std::vector<clipped_loop> all;
-    const auto add = [&](const Func& of, const std::string& variable, int keys = 1, int at_a_time = 1) {
-        all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name(), at_a_time});
+    const auto add = [&](const Func& of, const VarOrRVar& along, int keys = 1, int at_a_time = 1) {
+        all.push_back({stage_loop::any_over(of, along), keys, of.name() != its.scores.name(), at_a_time});
     };
-    add(its.scores, f.ki.name(), cut.key_tile);
-    if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
-    for (const Func& weights : its.kept_weights()) add(weights, f.ki.name());
+    add(its.scores, f.ki, cut.key_tile);
+    if (its.masks_apart) add(its.scores, its.masked.y, its.parts.keys());
+    for (const Func& weights : its.kept_weights()) add(weights, f.ki);
     for (const Func& row : its.weights.of_rows())
-        its.adds_words(row) ? add(row, its.values->words.y.name(), 2) : add(row, its.rk.x.name());
+        its.adds_words(row) ? add(row, its.values->words.y, 2) : add(row, its.rk.x);
     if (!its.values) return all;
     const prefill_values& values = *its.values;
     if (values.pairs_of_bf16()) {
-        for (const Func& pairs : {values.weight_pairs, values.value_pairs}) add(pairs, pairs.args()[2].name(), 2);
-        add(values.accumulated, values.added.y.name(), 2), add(values.guarded, values.looked_at.y.name(), 2);
+        for (const Func& pairs : {values.weight_pairs, values.value_pairs}) add(pairs, pairs.args()[2], 2);
+        add(values.accumulated, values.added.y, 2), add(values.guarded, values.looked_at.y, 2);
     } else {
-        add(values.accumulated, values.added.x.name(), 1, values.planned().keys);
-        add(values.guarded, values.looked_at.x.name());
+        add(values.accumulated, values.added.x, 1, values.planned().keys);
+        add(values.guarded, values.looked_at.x);
     }
     if (values.of_masked) all.push_back(values.of_masked->scanned_keys());
     return all;
@@ -201,7 +201,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
 /// Loops over the queries of a block.
 std::vector<row_loop> row_loops(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f) {
     std::vector<row_loop> all = score_tile_schedule(f, its.scores_at).row_loops();
-    const auto add = [&](int rows) { all.push_back({{its.state.name(), f.qi.name()}, rows}); };
+    const auto add = [&](int rows) { all.push_back({stage_loop::any_over(its.state, f.qi), rows}); };
     add(cut.lanes);       // where it begins
     add(cut.query_tile);  // where blocks are added
     return all;
@@ -211,7 +211,7 @@ std::vector<row_loop> row_loops(const cpu_prefill& cut, prefill_state& its, cons
 void fetch_keys(const prefill_state& its, const kernel_frame& f, Pipeline& pipeline) {
     if (!f.keys().scores.fetched) return;
     const instruction& key = f.node(f.core.key);
-    const prefetch_rows::loop tiles{its.scores.name(), f.ki.name()};
+    const stage_loop tiles = stage_loop::any_over(its.scores, f.ki);
     const prefetch_rows::stream keys{f.inputs.tensor(key.input).name(), f.depth(), 1};
     pipeline.add_custom_lowering_pass(new prefetch_rows(tiles, tiles, {keys}, {}));
 }

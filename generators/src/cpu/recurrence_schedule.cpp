@@ -134,7 +134,7 @@ void recurrent_chunk::fetch_rows(Pipeline& step) const {
         for (std::size_t input = 0; input < request_.graph().inputs.size(); ++input)
             if (!request_.graph().inputs[input].is_scalar)
                 streams.push_back({inputs_.tensor(static_cast<int>(input)).name(), reads->width, size_.tokens});
-        const prefetch_rows::loop tokens{reads->func.name(), x_.i.name()};
+        const stage_loop tokens = stage_loop::any_over(reads->func, x_.i);
         step.add_custom_lowering_pass(new prefetch_rows(tokens, tokens, streams, {}));
     }
 }

@@ -17,7 +17,7 @@ constexpr int bytes_ahead = 4096;
 
 /// The distance in keys if each row has a place of its own, or a formula makes it; at least an iteration of any loop
 /// over them.
-int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
+int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.keys_of_step(), cut.value_tile}); }
 
 }  // namespace
 
@@ -43,77 +43,88 @@ void score_tile_schedule::schedule_rows(Func rows, bool fixed, int channels, boo
 }
 
 void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
-    // Schedule
-    const int lanes = lanes_;
-    const bool in_lanes = of_query == (its_.along == score_tile::lanes::queries);
-    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
-    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
-    const bool channels = its_.along == score_tile::lanes::channels;  // rows of a tensor then are made by their users
+    // In decode rows of a tensor are made by their users.
+    const bool by_channels = its_.along == score_tile::lanes::channels;
     for (const score_tile::stored_rows& stored : its_.stored)
-        if (stored.of_query == of_query && !channels)
+        if (stored.of_query == of_query && !by_channels)
             schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
-    for (Func& kept : of_query ? its_.hoisted_of_queries : its_.hoisted_of_keys) {
-        kept.compute_at(block).bound_extent(of, 1);
-        const bool is_place =
-            std::find(its_.places_of_keys.begin(), its_.places_of_keys.end(), kept.name()) != its_.places_of_keys.end();
-        if (channels && is_place)
-            kept.bound_extent(i, positions + keys_ahead(f_.schedule_as<cpu_decode>()));
-        else if (!(channels && of_query))  // only the call knows how many rows are stacked
-            kept.bound_extent(i, positions);
-        if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
-        const auto dense = its_.dense_where.find(kept.name());
-        if (dense == its_.dense_where.end()) continue;
-        Stage loaded = kept.specialize(dense->second);  // a vector at a time, not an element
-        if (!in_lanes) loaded.vectorize(i, std::gcd(lanes, positions));
+    for (Func& kept : of_query ? its_.hoisted_of_queries : its_.hoisted_of_keys)
+        schedule_hoisted(kept, of_query, block);
+    if (by_channels) return;
+    for (score_tile::contraction& c : its_.contractions)
+        lies_in_lanes(of_query) ? schedule_panel(c, of_query, block, storage)
+                                : schedule_broadcast(c, of_query, block, storage);
+}
+
+bool score_tile_schedule::lies_in_lanes(bool of_query) const {
+    return of_query == (its_.along == score_tile::lanes::queries);
+}
+
+void score_tile_schedule::schedule_hoisted(Func& kept, bool of_query, const LoopLevel& block) {
+    // Schedule
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
+    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block, vector = std::gcd(lanes_, positions);
+    const bool by_channels = its_.along == score_tile::lanes::channels,
+               is_place = std::ranges::find(its_.places_of_keys, kept.name()) != its_.places_of_keys.end();
+    kept.compute_at(block).bound_extent(of, 1);
+    if (by_channels && is_place)
+        kept.bound_extent(i, positions + keys_ahead(f_.schedule_as<cpu_decode>()));
+    else if (!(by_channels && of_query))  // only the call knows how many rows are stacked
+        kept.bound_extent(i, positions);
+    if (lies_in_lanes(of_query)) kept.vectorize(i, vector);
+    const auto dense = its_.dense_where.find(kept.name());
+    if (dense == its_.dense_where.end()) return;
+    Stage loaded = kept.specialize(dense->second);  // a vector at a time, not an element
+    if (!lies_in_lanes(of_query)) loaded.vectorize(i, vector);
+}
+
+/// The factor of a product whose positions do not lie in lanes: an element of it is read for a whole vector of the
+/// other.
+void score_tile_schedule::schedule_broadcast(score_tile::contraction& c, bool of_query, const LoopLevel& block,
+                                             const LoopLevel& storage) {
+    // Schedule
+    if (made_by<bf16_tiles>(c.how))
+        c.key_rows.compute_at(block)
+            .hoist_storage(storage)
+            .bound_extent(f_.ki, f_.cut.key_block)
+            .bound_extent(f_.kb, 1)
+            .bound_extent(f_.d, f_.depth())
+            .vectorize(f_.d, std::gcd(2 * lanes_, f_.depth()));
+    // Keys are read once for each vector of queries. The queries' own copy is small, and free of branches.
+    else if (!is_of_bf16(c.how) && of_query && c.fixed && !is_stored(c.query_rows))
+        schedule_rows(c.query_rows, true, f_.depth(), true, block, storage);
+}
+
+/// The factor of a product whose positions lie in lanes.
+void score_tile_schedule::schedule_panel(score_tile::contraction& c, bool of_query, const LoopLevel& block,
+                                         const LoopLevel& storage) {
+    // Schedule
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
+    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block, vector = std::gcd(lanes_, positions);
+    c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+    if (made_by<bf16_pairs>(c.how)) {
+        const Var j = c.panel.args()[0];
+        c.panel.bound_extent(j, 2).reorder(j, f_.d, i).unroll(j);
+        return;
     }
-    if (channels) return;
-    for (score_tile::contraction& c : its_.contractions) {
-        const bool tiled = made_by<bf16_tiles>(c.how);
-        if (tiled && !in_lanes)
-            c.key_rows.compute_at(block)
-                .hoist_storage(storage)
-                .bound_extent(i, positions)
-                .bound_extent(of, 1)
-                .bound_extent(f_.d, f_.depth())
-                .vectorize(f_.d, std::gcd(2 * lanes, f_.depth()));
-        if (is_of_bf16(c.how) && !(tiled && in_lanes)) {
-            if (!in_lanes) continue;
-            const Var j = c.panel.args()[0];
-            c.panel.compute_at(block)
-                .hoist_storage(storage)
-                .bound_extent(i, positions)
-                .bound_extent(of, 1)
-                .bound_extent(j, 2)
-                .reorder(j, f_.d, i)
-                .unroll(j);
-            continue;
-        }
-        const Func rows = of_query ? c.query_rows : c.key_rows;
-        bool stored = false;
-        for (const score_tile::stored_rows& s : its_.stored) stored |= s.rows.name() == rows.name();
-        if (!in_lanes) {  // read once for each key of a block: the queries' own copy is small, and free of branches
-            if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
-            continue;
-        }
-        const int channels_of_row = tiled ? f_.depth() / 2 : f_.depth();
-        const int transposed = c.fixed ? std::gcd(std::gcd(lanes, positions), channels_of_row) : 1;
-        c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
-        // Channels a power of two apart would fall into a few sets of the cache.
-        if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
-        if (transposed < 4) {
-            c.panel.vectorize(i, std::gcd(lanes, positions));
-            continue;
-        }
-        // Rows as they lie, transposed a square at a time.
-        const Var ix("ix"), dx("dx");
-        const int vector = std::gcd(lanes, positions);
-        c.panel.split(f_.d, f_.d, dx, transposed)
-            .split(i, i, ix, vector)
-            .reorder(ix, dx, f_.d, i)
-            .vectorize(ix)
-            .unroll(dx);
-        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, transposed).unroll(i);
+    // Channels a power of two apart would fall into a few sets of the cache.
+    if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes_);
+    const int channels_of_row = made_by<bf16_tiles>(c.how) ? f_.depth() / 2 : f_.depth();
+    const int transposed = c.fixed ? std::gcd(vector, channels_of_row) : 1;
+    if (transposed < 4) {
+        c.panel.vectorize(i, vector);
+        return;
     }
+    // Rows as they lie, transposed a square at a time.
+    const Var ix("ix"), dx("dx");
+    c.panel.split(f_.d, f_.d, dx, transposed).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
+    const Func rows = of_query ? c.query_rows : c.key_rows;
+    if (!is_stored(rows)) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, transposed).unroll(i);
+}
+
+bool score_tile_schedule::is_stored(const Func& rows) const {
+    return std::ranges::any_of(its_.stored,
+                               [&](const score_tile::stored_rows& each) { return each.rows.name() == rows.name(); });
 }
 
 void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
@@ -145,18 +156,18 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
                                         const LoopLevel& keys) {
     // Schedule
     const Var l("l"), kj("kj");
-    const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
+    const int vector = its_.channel_vector, keys_of_step = cut.keys_of_step(), tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
         if (made_by<integer_dots>(c.how)) {
-            schedule_integers(c, lanes, tile, rows);
+            schedule_integers(c, cut, rows);
             continue;
         }
         // All rows of a tile are made, even if the queries do not fill it: leftover memory may hold denormals, which
         // take 100 times as long to multiply.
         schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
-        c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
-        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
-        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(l, vector);
+        c.product.compute_at(row).bound_extent(f_.ki, keys_of_step).vectorize(f_.ki, cut.lanes);
+        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, cut.lanes);
+        c.collected.compute_at(rows).bound_extent(f_.ki, keys_of_step).bound_extent(l, vector);
         const auto take_keys = [&](Stage stage, int count) {
             stage.split(f_.ki, f_.ki, kj, count).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
         };
@@ -175,17 +186,20 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(step, std::gcd(cut.depth_unroll, steps))
             .unroll(piece);
         if (!is_read_in_place(f_.core.key) && !is_of_codes(c.how))
-            schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
+            schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, keys_of_step), f_.depth());
     }
 }
 
-void score_tile_schedule::schedule_integers(score_tile::contraction& c, int lanes, int tile, const LoopLevel& rows) {
+void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const LoopLevel& rows) {
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
     const bool few = f_.request.target->registers < 32;
-    const int keys = f_.keys().scores.keys;
+    const int keys = f_.keys().scores.keys, tile = cut.query_tile;
     schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
-    c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
+    c.collected.compute_at(rows)
+        .bound_extent(f_.ki, cut.keys_of_step())
+        .bound_extent(r, 4)
+        .bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
     c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
     c.sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
@@ -242,17 +256,15 @@ void score_tile_schedule::fetch_keys(Pipeline& pipeline, const Func& scores) con
     const bool computed = !is_read_in_place(f_.core.key) && !is_of_codes(c.how);
     if (!f_.keys().scores.fetched) return;
     fetch_rows(pipeline, f_.core.key,
-               {{computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-                {scores.name(), f_.ki.name()},
-                lanes_,
-                f_.depth()});
+               {stage_loop::any_over(computed ? c.key_rows : c.collected, f_.ki), stage_loop::any_over(scores, f_.ki),
+                lanes_, f_.depth()});
 }
 
 std::vector<row_loop> score_tile_schedule::row_loops() const {
     std::vector<row_loop> all;
     for (const score_tile::contraction& c : its_.contractions)
-        all.push_back(
-            {{c.panel.name(), f_.qi.name()}, made_by<bf16_pairs>(c.how) ? 1 : std::gcd(lanes_, f_.cut.query_block)});
+        all.push_back({stage_loop::any_over(c.panel, f_.qi),
+                       made_by<bf16_pairs>(c.how) ? 1 : std::gcd(lanes_, f_.cut.query_block)});
     return all;
 }
 

@@ -3,6 +3,7 @@
 #include "passes/trim_tail_rows.hpp"
 #include "stages/score_tile.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace attune::generators::inline cpu {
@@ -36,9 +37,9 @@ public:
     /// Decode: the loop that asks for rows, the loop that reads them, so many keys and channels an iteration, and the
     /// loop over the other channels.
     struct reading {
-        prefetch_rows::loop asks, reads;
+        stage_loop asks, reads;
         int keys, channels;
-        prefetch_rows::loop parts{};
+        std::optional<stage_loop> parts{};
     };
     /// Decode: prefetches the inputs of `tensor`.
     void fetch_rows(Halide::Pipeline& pipeline, int tensor, const reading& loops) const;
@@ -47,10 +48,17 @@ public:
     std::vector<row_loop> row_loops() const;
 
 private:
-    void schedule_integers(score_tile::contraction& c, int lanes, int tile, const Halide::LoopLevel& rows);
+    void schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const Halide::LoopLevel& rows);
     void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
                        const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_hoisted(Halide::Func& kept, bool of_query, const Halide::LoopLevel& block);
+    void schedule_broadcast(score_tile::contraction& c, bool of_query, const Halide::LoopLevel& block,
+                            const Halide::LoopLevel& storage);
+    void schedule_panel(score_tile::contraction& c, bool of_query, const Halide::LoopLevel& block,
+                        const Halide::LoopLevel& storage);
+    bool lies_in_lanes(bool of_query) const;
+    bool is_stored(const Halide::Func& rows) const;
 
     const kernel_frame& f_;
     score_tile& its_;

@@ -68,10 +68,13 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
 }
 
 void trim_rows(const epilogue& its, const kernel_frame& f, std::vector<row_loop> state, int lanes, Pipeline& pipeline) {
+    const Var task("task");
     std::vector<row_loop> loops = std::move(state);
-    for (const Func& row : its.of_rows()) loops.push_back({{row.name(), f.qi.name()}, std::min(lanes, its.block)});
+    for (const Func& row : its.of_rows())
+        loops.push_back({stage_loop::any_over(row, f.qi), std::min(lanes, its.block)});
     const Expr queries = OutputImageParam(its.outputs.output_buffers().front()).dim(1).extent();
-    pipeline.add_custom_lowering_pass(new trim_tail_rows({its.outputs.name(), "task"}, queries, its.block, loops));
+    pipeline.add_custom_lowering_pass(
+        new trim_tail_rows(stage_loop::any_over(its.outputs, task), queries, its.block, loops));
 }
 
 void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {

@@ -4,13 +4,13 @@
 #include "inspect/node_text.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/integer_operations.hpp>
 #include <attune/ir/own_axes.hpp>
 #include <attune/ir/projections.hpp>
 #include <attune/ir/recurrence.hpp>
 #include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 
@@ -61,12 +61,9 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
     if (it.op == operation::batches) return call.batches;
     if (it.op == operation::query_length) return call.queries;
     if (it.op == operation::key_length) return call.keys;
-    if (it.op == operation::multiply) return x(0) * x(1);
-    if (it.op == operation::divide) return std::floor(x(0) / x(1));
-    if (it.op == operation::add) return x(0) + x(1);
-    if (it.op == operation::subtract) return x(0) - x(1);
-    if (it.op == operation::minimum) return std::min(x(0), x(1));
-    if (it.op == operation::maximum) return std::max(x(0), x(1));
+    if (family_of(it.op) == family::arithmetic || family_of(it.op) == family::bits)
+        return static_cast<double>(exact_integers::of(it.op)(static_cast<std::int64_t>(x(0)),
+                                                             static_cast<std::int64_t>(x(it.argument_count - 1))));
     if (it.op == operation::same) return std::max(x(0), x(1));  // either may be a table's own
     if (it.op != operation::extent) return 1;
     const instruction& of = graph.nodes[it.arguments[0]];

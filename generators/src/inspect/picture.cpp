@@ -87,7 +87,7 @@ private:
         // Algorithm
         Expr all;
         for (const plan* core : core_.cores()) {
-            const Expr one = frame_.block_kind(tile_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores));
+            const Expr one = frame_.kind_of_block(tile_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores));
             all = all.defined() ? kernel_frame::joined_kinds(all, one) : one;
         }
         blocks_(k, q) = all;

@@ -26,7 +26,7 @@ cpu_gradient default_cpu_gradient(const kernel_request& request) {
     }
     s.sum_rows = std::max(vectors * isa.lanes / s.sum_channels, 1);
     while (s.block % s.sum_rows != 0) --s.sum_rows;
-    if (isa.bf16_dot && can_use_bf16_dot(request)) s.pairing = 2;
+    s.pairing = usual_pairing(request);
     return s;
 }
 

@@ -53,7 +53,7 @@ bool repeats_lower_level(const kernel_request& request, const build_request& bui
         return integers_of_scores(request, *core) > 0 || integers_of_values(request, *core) > 0;
     };
     return request.target->is_for_bf16() && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
-           !((request.target->bf16_tiles ? can_use_tiles(request) : can_use_bf16_dot(request)) ||
+           !(usual_pairing(request) > 1 ||
              (!request.facts->gradient && std::ranges::any_of(request.core().cores(), in_integers)));
 }
 
@@ -62,10 +62,7 @@ bool repeats_lower_level(const kernel_request& request, const build_request& bui
 schedule default_prefill(const kernel_request& request) {
     if (request.facts->gradient) return default_cpu_gradient(request);
     if (request.on_gpu()) return default_gpu_prefill(request);
-    const int pairing = !can_use_bf16_dot(request) ? 1
-                        : can_use_tiles(request)   ? bf16_of_tile
-                        : request.target->bf16_dot ? 2
-                                                   : 1;
+    const int pairing = usual_pairing(request);
     cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides, pairing);
     if (pairing == 1 && (converts_in(8, request) || converts_in(16, request)))
         s.query_block *= 2;  // each block converts anew: full calls of depth 128 take 4 % less time, causal ones 5 %

@@ -87,9 +87,7 @@ bool multiplies_rows_of_bf16(const kernel_request& request) {
            std::ranges::all_of(made.sums, [&](const gradient_sum& sum) { return is_row(sum.rows, sum.channel); });
 }
 
-}  // namespace
-
-bool can_use_bf16_dot(const kernel_request& request) {
+bool may_pair_bf16(const kernel_request& request) {
     const depth_pair& depths = request.depths;
     if (request.facts->gradient)
         return depths.depth % 2 == 0 && depths.value_depth % 2 == 0 && multiplies_rows_of_bf16(request);
@@ -105,10 +103,22 @@ bool can_use_bf16_dot(const kernel_request& request) {
            depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
 }
 
-bool can_use_tiles(const kernel_request& request) {
-    return request.target->bf16_tiles && !request.facts->gradient && can_use_bf16_dot(request) &&
-           request.depths.depth % bf16_of_tile == 0 && request.depths.value_depth % rows_of_tile == 0 &&
+bool fills_tiles_of_bf16(const kernel_request& request) {
+    return !request.facts->gradient && request.depths.depth % bf16_of_tile == 0 &&
+           request.depths.value_depth % rows_of_tile == 0 &&
            std::ranges::all_of(request.core().cores(), [](const plan* core) { return core->further.empty(); });
+}
+
+}  // namespace
+
+int widest_pairing(const kernel_request& request) {
+    if (!may_pair_bf16(request)) return 1;
+    return fills_tiles_of_bf16(request) ? bf16_of_tile : 2;
+}
+
+int usual_pairing(const kernel_request& request) {
+    const int of_level = request.target->bf16_tiles ? bf16_of_tile : request.target->bf16_dot ? 2 : 1;
+    return of_level <= widest_pairing(request) ? of_level : 1;
 }
 
 int integers_of_scores(const kernel_request& request, const plan& core) {

@@ -48,13 +48,15 @@ struct kernel_request {
 /// Throws std::runtime_error with the first limit or rule that the request's schedule breaks.
 void check(const kernel_request& request);
 
-/// Whether a kernel may have a schedule that multiplies bf16, with a pairing other than 1: q, k and v are bf16, tensors
-/// as they are passed, weighed by softmax's own weights. For a gradient: all its products are of rows of such tensors.
-bool can_use_bf16_dot(const kernel_request& request);
+/// The widest pairing (schedule.hpp) that the graph, the types and the depths allow, whatever the level.
+/// - 1: all products are of f32.
+/// - 2: q, k and v are bf16, tensors as they are passed, weighed by softmax's own weights. For a gradient: all its
+///   products are of rows of such tensors.
+/// - bf16_of_tile: that, in attention itself, with depths that tiles fill and scores of one product.
+int widest_pairing(const kernel_request& request);
 
-/// Whether it may have the pairing of tiles: attention, not its gradient, with depths that tiles fill and scores of one
-/// product, at a level that has tiles.
-bool can_use_tiles(const kernel_request& request);
+/// The pairing of the level's own instructions where it is allowed, else 1.
+int usual_pairing(const kernel_request& request);
 
 /// Channels of a key that are multiplied as integers at a time.
 inline constexpr int coded_channels = 16;

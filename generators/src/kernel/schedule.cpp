@@ -80,10 +80,11 @@ void check_rules(const cpu_prefill& s, const depth_pair& depths) {
 }
 
 void check_rules(const cpu_decode& s, const depth_pair&) {
-    if (s.lanes % s.key_tile != 0)
-        refuse_field("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile,
-                     std::gcd(s.lanes, s.key_tile));
-    multiple("key_block", s.key_block, "lanes", s.lanes, ", in decode");
+    const int step = s.keys_of_step();  // `lanes` to its users
+    if (step % s.key_tile != 0)
+        refuse_field("key_tile", fmt::format("a divisor of lanes, {}, in decode", step), s.key_tile,
+                     std::gcd(step, s.key_tile));
+    multiple("key_block", s.key_block, "lanes", step, ", in decode");
     multiple("key_block", s.key_block, "value_tile", s.value_tile, ", in decode");
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "value_tile", s.value_tile);
 }

@@ -39,12 +39,16 @@ struct cpu_decode {
     static constexpr shape_class shapes = shape_class::decode;
     int lanes{};         ///< f32 in a vector
     int query_block{};   ///< queries of each head, at most
-    int key_block{};     ///< keys a visit; a multiple of lanes and of value_tile
+    int key_block{};     ///< keys a visit; a multiple of lanes, of keys_of_step and of value_tile
     int query_tile{};    ///< rows that go through a few keys together
     int depth_unroll{};  ///< steps over the channels written out
-    int key_tile{};      ///< keys whose products with a query tile are summed in registers; divides lanes
+    int key_tile{};      ///< keys whose products with a query tile are summed in registers; divides keys_of_step
     int value_tile{};    ///< keys whose values are added to a query tile at a time
     int key_splits{};    ///< splits of the keys that tasks of one (batch, key head) share, at most
+
+    /// Keys whose scores one step of the loop over a block's keys makes: the sums of a vector of keys, each over its
+    /// lanes, are one vector of scores.
+    int keys_of_step() const { return lanes; }
 
     bool operator==(const cpu_decode&) const = default;
 };

@@ -89,11 +89,6 @@ Expr fetch(const std::string& tensor, const Type& element, const Expr& at) {
 
 }  // namespace
 
-bool prefetch_rows::loop::is(const std::string& name) const {
-    return starts_with(name, function + ".s") &&
-           (ends_with(name, "." + variable) || ends_with(name, "." + variable + ".rebased"));
-}
-
 Stmt prefetch_rows::visit(const LetStmt* let) {
     const bool inside = !advanced_.empty() || !part_.empty();
     if (inside) lets_.emplace_back(let->name, let->value);
@@ -131,7 +126,7 @@ Stmt prefetch_rows::fetches(const stream& of, const Stmt& body) {
         knows_later known(advanced_, tables_);
         row.accept(&known);
         if (!known.yes || is_asked_for(row)) continue;
-        if (!parts_.function.empty()) fetched_.emplace_back(of.tensor, row);
+        if (parts_) fetched_.emplace_back(of.tensor, row);
         const auto later = [&](const std::string& variable, int iterations) {
             return substitute(variable, Variable::make(Int(32), variable) + iterations, row);
         };
@@ -149,11 +144,12 @@ Stmt prefetch_rows::fetches(const stream& of, const Stmt& body) {
 }
 
 Stmt prefetch_rows::visit(const For* loop) {
-    const bool outer = advanced_.empty() && from_.is(loop->name), of_parts = part_.empty() && parts_.is(loop->name);
+    const bool outer = advanced_.empty() && from_.begins_anywhere(loop->name),
+               of_parts = part_.empty() && parts_ && parts_->begins_anywhere(loop->name);
     if (outer) advanced_ = loop->name;
     if (of_parts) part_ = loop->name;
     Stmt body = mutate(loop->body);
-    if (!advanced_.empty() && where_.is(loop->name)) {
+    if (!advanced_.empty() && where_.begins_anywhere(loop->name)) {
         std::vector<Stmt> all;
         for (const stream& each : streams_)
             if (const Stmt ahead = fetches(each, loop->body); ahead.defined()) all.push_back(ahead);

@@ -1,7 +1,9 @@
 #pragma once
 #include <Halide.h>
 #include "passes/lets.hpp"
+#include "passes/stage_loop.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +20,6 @@ namespace attune::generators::inline passes {
 /// the page of a key, is read ahead only from tables that reach so far.
 class prefetch_rows : public Halide::Internal::IRMutator {
 public:
-    /// A loop by the names of its function and its variable.
-    struct loop {
-        std::string function, variable;
-        bool is(const std::string& name) const;
-    };
     /// A tensor, the elements that lie side by side in a row, and the iterations by which its loads are moved.
     struct stream {
         std::string tensor;
@@ -31,7 +28,8 @@ public:
     /// The loads in `where` are moved by iterations of `from`, the same loop or one around it. `tables` are functions
     /// of the kernel that hold the numbers of addresses for as many further iterations. `parts`, around both, is the
     /// loop over parts of rows, which may be written out; the elements of a stream are then those of the shortest part.
-    prefetch_rows(loop where, loop from, std::vector<stream> streams, std::vector<std::string> tables, loop parts = {})
+    prefetch_rows(stage_loop where, stage_loop from, std::vector<stream> streams, std::vector<std::string> tables,
+                  std::optional<stage_loop> parts = {})
         : where_(std::move(where)),
           from_(std::move(from)),
           parts_(std::move(parts)),
@@ -47,7 +45,8 @@ protected:
 private:
     Halide::Internal::Stmt fetches(const stream& of, const Halide::Internal::Stmt& body);
 
-    const loop where_, from_, parts_;
+    const stage_loop where_, from_;
+    const std::optional<stage_loop> parts_;
     const std::vector<stream> streams_;
     const std::vector<std::string> tables_;
     std::string advanced_, part_;  ///< the variables of `from` and of `parts`, inside them

@@ -76,9 +76,9 @@ public:
         made_functions made;
         body.accept(&made);
         for (const clipped_loop& each : clipped_)
-            if (!seen_.contains(&each) && made.names.contains(each.is.function))
-                throw std::runtime_error("no loop over a block's keys along " + each.is.variable + " of " +
-                                         each.is.function);
+            if (!seen_.contains(&each) && made.names.contains(each.is.function()))
+                throw std::runtime_error("no loop over a block's keys is " + each.is.name() + " of " +
+                                         each.is.function());
         return result;
     }
 
@@ -86,7 +86,7 @@ protected:
     using IRMutator::visit;
     Stmt visit(const For* loop) override {
         const auto found = std::find_if(clipped_.begin(), clipped_.end(),
-                                        [&](const clipped_loop& each) { return each.is.is(loop->name); });
+                                        [&](const clipped_loop& each) { return each.is.begins_anywhere(loop->name); });
         if (found == clipped_.end()) return IRMutator::visit(loop);
         seen_.insert(&*found);
         // Sub-blocks all have the same length, so that their loops can be unrolled.
@@ -115,7 +115,7 @@ private:
 }  // namespace
 
 Stmt skip_blocks::visit(const For* loop) {
-    if (!loop_.is(loop->name) && !loop_.is_rebased(loop->name)) return IRMutator::visit(loop);
+    if (!loop_.begins_anywhere(loop->name)) return IRMutator::visit(loop);
     take_guard taking(table_);
     Stmt body = taking.mutate(loop->body);
     if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");

@@ -1,5 +1,4 @@
 #pragma once
-#include "passes/prefetch_rows.hpp"
 #include "passes/stage_loop.hpp"
 
 #include <functional>
@@ -10,7 +9,7 @@ namespace attune::generators::inline passes {
 
 /// A loop over the keys of a block, `keys` of them an iteration.
 struct clipped_loop {
-    prefetch_rows::loop is;
+    stage_loop is;
     int keys{};
     bool reads_others{};  ///< reads numbers that other clipped loops make, and no more of them
     int at_a_time{1};     ///< iterations written out, if the loop reads rows of keys (rows_at_a_time.hpp)

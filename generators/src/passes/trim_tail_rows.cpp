@@ -9,7 +9,7 @@ using namespace Halide::Internal;
 Stmt trim_tail_rows::visit(const For* loop) {
     Stmt body = loop->body;
     Expr extent = loop->extent;
-    if (!rows_.defined() && tasks_.is(loop->name)) {
+    if (!rows_.defined() && tasks_.begins_anywhere(loop->name)) {
         const std::string name = loop->name + ".rows";
         const Expr task = Variable::make(Int(32), loop->name), blocks = max((queries_ + (block_ - 1)) / block_, 1);
         rows_ = Variable::make(Int(32), name);
@@ -21,8 +21,9 @@ Stmt trim_tail_rows::visit(const For* loop) {
     } else {
         body = mutate(body);
         const auto all = as_const_int(loop->extent);
-        const auto found = std::ranges::find_if(
-            loops_, [&](const row_loop& each) { return each.is.is(loop->name) && all && *all * each.rows == block_; });
+        const auto found = std::ranges::find_if(loops_, [&](const row_loop& each) {
+            return each.is.begins_anywhere(loop->name) && all && *all * each.rows == block_;
+        });
         if (rows_.defined() && found != loops_.end() && is_const_zero(loop->min))
             extent = (rows_ + (found->rows - 1)) / found->rows;
     }

@@ -1,5 +1,5 @@
 #pragma once
-#include "passes/prefetch_rows.hpp"
+#include "passes/stage_loop.hpp"
 
 #include <utility>
 #include <vector>
@@ -8,7 +8,7 @@ namespace attune::generators::inline passes {
 
 /// A loop over the queries of a block, `rows` of them an iteration.
 struct row_loop {
-    prefetch_rows::loop is;
+    stage_loop is;
     int rows{};
 };
 
@@ -19,7 +19,7 @@ struct row_loop {
 class trim_tail_rows : public Halide::Internal::IRMutator {
 public:
     /// `tasks`: the loop whose index modulo the number of blocks is the block.
-    trim_tail_rows(prefetch_rows::loop tasks, Halide::Expr queries, int block, std::vector<row_loop> loops)
+    trim_tail_rows(stage_loop tasks, Halide::Expr queries, int block, std::vector<row_loop> loops)
         : tasks_(std::move(tasks)), queries_(std::move(queries)), block_(block), loops_(std::move(loops)) {}
 
 protected:
@@ -27,7 +27,7 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
 private:
-    const prefetch_rows::loop tasks_;
+    const stage_loop tasks_;
     const Halide::Expr queries_;
     const int block_;
     const std::vector<row_loop> loops_;

@@ -2,6 +2,8 @@
 #include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <numeric>
 
@@ -9,9 +11,31 @@
 namespace attune::generators::inline plans {
 namespace {
 
+// Upper bounds of what the stages keep (tests/kernels/scratch.tests.cpp holds kernels to them).
+constexpr int maximum_and_sum = 2;      ///< beside the accumulators of a row
+constexpr int numbers_of_row = 4;       ///< beside its outputs, behind the pass over the keys
+constexpr int copies_of_row = 3;        ///< of each of these numbers, and of the outputs
+constexpr int place_of_row = 2;         ///< in decode: its query and its head
+constexpr int users_of_kept = 3;        ///< of a kept number: the scores, the rows of keys and those of values
+constexpr int bytes_of_kept = 4 + 1;    ///< one f32 or i32, and a byte that masks it
+constexpr int blocks_of_head_mean = 4;  ///< of queries, whose pairs a mean over the heads adds up together
+constexpr int allocations_of_decode = 32, allocations_of_chunk = 48, bytes_of_rounding = 128;
+
+/// Positions behind the last of each channel, so that channels fall into different sets of the cache.
+int padding_of_panel(int lanes) { return 2 * lanes; }
+
+/// Pairs whose sums are in registers in the second pass.
+int pairs_of_tile(int lanes) { return 12 * 2 * lanes; }
+
+/// Weights of a core that are neither softmax's own nor a maximum's: each is kept beside them, and summed.
+int modified_weights(const plan& core) {
+    return static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+}
+
 /// The numbers of a schedule that decide how much is kept. A GPU's threads keep as much as a CPU's single lane would.
 struct kept_sizes {
-    int query_block{}, key_block{}, query_tile{}, lanes{1}, key_tile{}, value_tile{}, chunk{1}, pairing{1};
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, keys_of_step{}, key_tile{}, value_tile{}, chunk{1},
+        pairing{1};
 };
 
 kept_sizes sizes_of(const schedule& s) {
@@ -24,12 +48,13 @@ kept_sizes sizes_of(const schedule& s) {
             if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
             if constexpr (requires { cut.pairing; }) all.pairing = cut.pairing;
             if constexpr (requires { cut.key_tile; }) all.key_tile = cut.key_tile;
+            if constexpr (requires { cut.keys_of_step(); }) all.keys_of_step = cut.keys_of_step();
             return all;
         },
         s);
 }
 
-/// The bytes of numbers that are hoisted for each query or key of a block: one f32 or i32, and a byte that masks it.
+/// The bytes of numbers that are hoisted for each query or key of a block, for one user.
 std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
     const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] = facts;
     std::vector<int> roots, known{core.contraction};
@@ -44,7 +69,7 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
             roots.push_back(static_cast<int>(n));
     }
     const auto kept = hoistable(graph, depends, roots, known);
-    return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
+    return (kept.size() + 1) * bytes_of_kept * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
 /// The buffers of softmax(q * t(k)) * v.
@@ -52,11 +77,11 @@ std::vector<buffer> plain_buffers(const schedule& s, const depth_pair& depths) {
     const kept_sizes cut = sizes_of(s);
     const int chunks = (depths.value_depth + cut.chunk - 1) / cut.chunk;
     const int kept = cut.pairing == bf16_of_tile ? 1 : 2;  // of tiles the weights are words, which are counted there
-    return {{"state", floats(cut.query_block, chunks * (cut.chunk + 2))},
+    return {{"state", floats(cut.query_block, chunks * (cut.chunk + maximum_and_sum))},
             {"queries", floats(cut.query_block, depths.depth)},
-            {"rows", floats(cut.query_block, 2)},
+            {"rows", floats(cut.query_block, maximum_and_sum)},
             {"scores and weights", floats(cut.query_tile, kept * cut.key_block)},
-            {"sums of values", floats(cut.query_tile, cut.chunk + 2)},
+            {"sums of values", floats(cut.query_tile, cut.chunk + maximum_and_sum)},
             {"transposed", floats(cut.lanes, cut.lanes + cut.query_block)}};
 }
 
@@ -69,13 +94,14 @@ public:
     std::vector<buffer> read() {
         const plan& core = request_.core();
         if (!core.has_core()) {
-            add("rows", floats(2 * cut_.query_block, static_cast<int>(request_.graph().outputs.size()) + 4));
+            add("rows",
+                floats(2 * cut_.query_block, static_cast<int>(request_.graph().outputs.size()) + numbers_of_row));
             return all_;
         }
         for (const key_pass* each : planned_.passes_over_keys())
             add_pass(*each, *core.cores()[static_cast<std::size_t>(each->core)]);
         for (const pair_outputs& each : planned_.pairs) add_pairs(each);
-        add("kept numbers", 3 * hoisted_bytes(*request_.facts, cut_));
+        add("kept numbers", users_of_kept * hoisted_bytes(*request_.facts, cut_));
         return all_;
     }
 
@@ -110,31 +136,29 @@ private:
         if (is_formed(core.value) || (in_f32 && is_converted(core.value, types.value)))
             add("values", floats(cut_.key_block, value_depth));
         if (in_f32 && is_converted(core.key, types.key)) add("converted keys", floats(cut_.key_block, depth));
-        const int beside = 2 * cut_.lanes + cut_.query_tile;
+        const int beside = padding_of_panel(cut_.lanes) + cut_.query_tile;
         if (made_by<bf16_pairs>(how)) add("pairs of bf16", floats(cut_.key_block, value_depth + beside) / 2);
         if (made_by<bf16_tiles>(how))
             add("tiles of bf16", floats(cut_.key_block, value_depth + depth + beside) / 2 +
                                      floats(cut_.query_block, depth) + floats(cut_.query_tile, cut_.key_tile));
         // Modified weights lie in a tile of their own, and have sums.
-        const int modified =
-            static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
         add("modified weights",
-            floats(modified, cut_.query_tile * cut_.key_block + 2 * cut_.query_block * (value_depth / cut_.chunk + 2)));
-        add("rows", floats(cut_.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4)));
+            floats(modified_weights(core), cut_.query_tile * cut_.key_block +
+                                               2 * cut_.query_block * (value_depth / cut_.chunk + maximum_and_sum)));
+        add("rows", floats(cut_.query_block, copies_of_row * (static_cast<int>(core.outputs.size()) + numbers_of_row)));
         add("transposed",
             pass.scores.turned.size() * (floats(cut_.query_tile, cut_.key_block) + floats(cut_.lanes, cut_.lanes)));
     }
 
-    /// The second pass: keys transposed, the queries' rows, a block of each output (for means up to four blocks of
-    /// queries), and the tile that is added to it.
+    /// The second pass: keys transposed, the queries' rows, a block of each output, and the tile that is added to it.
     void add_pairs(const pair_outputs& of) {
         const int depth = request_.depths.depth, made = static_cast<int>(of.nodes.size()),
-                  blocks = of.shape == pair_shape::head_means ? 4 : 1;
+                  blocks = of.shape == pair_shape::head_means ? blocks_of_head_mean : 1;
         add_formed(request_.core());
-        add("outputs of pairs", floats(cut_.key_block + 2 * cut_.lanes, depth) + floats(cut_.query_block, depth) +
-                                    floats(cut_.query_block, 2) +
+        add("outputs of pairs", floats(cut_.key_block + padding_of_panel(cut_.lanes), depth) +
+                                    floats(cut_.query_block, depth) + floats(cut_.query_block, maximum_and_sum) +
                                     floats(made * blocks, cut_.key_block * cut_.query_block) +
-                                    floats(made + 1, 2 * cut_.lanes * 12) + floats(cut_.lanes, cut_.key_block));
+                                    floats(made + 1, pairs_of_tile(cut_.lanes)) + floats(cut_.lanes, cut_.key_block));
     }
 
     const kernel_plan& planned_;
@@ -158,15 +182,15 @@ std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_r
     const element_types& types = request.types;
     const int behind = request.target->warpgroups ? 0 : tensor_row_alignment;
     const std::size_t modified = core.weights == core.statistic_node ? 0 : floats(queries, cut.key_block);
-    return {
-        {"state", floats(queries, value_depth + 2 * threads_of_row)},
-        {"queries", rows(queries, depth, types.query, 0)},
-        {"keys", rows(cut.key_block, depth, types.key, behind)},
-        {"values", rows(cut.key_block, value_depth, types.value, behind)},
-        {"scores", floats(queries, cut.key_block)},
-        {"weights", modified + rows(queries, cut.key_block, types.value, 0)},
-        {"rows", floats(queries, threads_of_row * (statistics + 2) + 3 * (static_cast<int>(core.outputs.size()) + 4))},
-        {"kept numbers", hoisted_bytes(*request.facts, {.query_block = queries, .key_block = cut.key_block})}};
+    return {{"state", floats(queries, value_depth + maximum_and_sum * threads_of_row)},
+            {"queries", rows(queries, depth, types.query, 0)},
+            {"keys", rows(cut.key_block, depth, types.key, behind)},
+            {"values", rows(cut.key_block, value_depth, types.value, behind)},
+            {"scores", floats(queries, cut.key_block)},
+            {"weights", modified + rows(queries, cut.key_block, types.value, 0)},
+            {"rows", floats(queries, threads_of_row * (statistics + maximum_and_sum) +
+                                         copies_of_row * (static_cast<int>(core.outputs.size()) + numbers_of_row))},
+            {"kept numbers", hoisted_bytes(*request.facts, {.query_block = queries, .key_block = cut.key_block})}};
 }
 
 /// In decode: the bytes that one thread allocates for each row, and the bytes that are kept of each row for each split.
@@ -182,35 +206,56 @@ row_memory row_memory_of(const kernel_request& request) {
     row_memory each;
     for (const plan* core : facts->core.cores()) {
         const int scaled = core->value >= 0 && narrow_rows_of(facts->graph, facts->depends, core->value) ? 1 : 0,
-                  modified = static_cast<int>(core->summed_weights.size()) +
-                             (core->weights >= 0 && core->weights != core->statistic_node);
+                  modified = modified_weights(*core);
         if (request.on_gpu()) {  // a block of threads keeps its numbers in the device's shared memory
             each.part_bytes += uses_tensor_cores(schedule)
                                    ? size(depths.value_depth + gpu_tensor_decode::numbers_beside_sums)
-                                   : size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
+                                   : size((core->weights >= 0 ? depths.value_depth : 0) + maximum_and_sum + modified);
             continue;
         }
         const int vector = core->weights >= 0 ? cut.lanes : 1,  // at most: a chunk is a vector or more
             chunks = core->weights >= 0 ? depths.value_depth / vector + 1 : 1;
-        const int state = depths.value_depth + vector * chunks * (2 + modified);
+        const int state = depths.value_depth + vector * chunks * (maximum_and_sum + modified);
         each.part_bytes += size(state);
-        each.scratch_bytes += size(depths.depth + (2 + modified + scaled) * (cut.key_block + cut.lanes + 2) +
-                                   depths.value_depth + state + 2) +
-                              3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
+        const int tiles = 2 + modified + scaled;  // scores, weights, and others: each has a vector of partial results
+        each.scratch_bytes += size(depths.depth + tiles * (cut.key_block + cut.lanes + maximum_and_sum) +
+                                   depths.value_depth + state + place_of_row) +
+                              users_of_kept * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
     }
     return each;
 }
 
-/// In decode: tiles of keys and values that are formed, rows that fill the last tile, and 32 allocations rounded up.
+/// In decode: tiles of keys and values that are formed, rows that fill the last tile, and allocations rounded up.
 std::vector<buffer> decode_buffers(const kernel_request& request, const row_memory& row) {
     const kept_sizes cut = sizes_of(request.schedule);
     const std::size_t cores = request.core().cores().size();
-    const int tile = cut.lanes * request.depths.depth + cut.value_tile * request.depths.value_depth +
-                     cut.lanes * cut.lanes * cut.query_tile;
+    const int tile = cut.keys_of_step * request.depths.depth + cut.value_tile * request.depths.value_depth +
+                     cut.keys_of_step * cut.lanes * cut.query_tile;
     return {{"rows of the last tile", static_cast<std::size_t>(cut.query_tile - 1) * row.scratch_bytes},
             {"tiles", cores * floats(tile, 1)},
-            {"kept numbers", cores * 3 * hoisted_bytes(*request.facts, cut)},
-            {"rounding", cores * 32 * 128}};
+            {"kept numbers", cores * users_of_kept * hoisted_bytes(*request.facts, cut)},
+            {"rounding", cores * allocations_of_decode * bytes_of_rounding}};
+}
+
+/// The buffers of a chunk whose states have a query head each. The state after it takes memory if no output asks for
+/// it; the first state does if a formula makes it.
+std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
+    const node_id recurrence = recurrence_of(graph.nodes);
+    const recurrence_arguments of = arguments_of(node(recurrence));
+    const auto [depth, value_depth] = request.depths;
+    const int rows = cut.block * (of.has_second_pair() ? 2 : 1);
+    std::vector<buffer> all{{"rows of keys", 12 * floats(rows, depth)},
+                            {"rows of values", 6 * floats(rows, value_depth)},
+                            {"pairs of rows", 8 * floats(rows, rows)},
+                            {"state", floats(depth, value_depth)}};
+    if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel)
+        all.push_back({"decays of channels", 3 * floats(cut.block, depth)});
+    if (!is_constant(node(of.initial), 0) && !is_a_state_as_passed(graph, recurrence))
+        all.push_back({"first state", floats(depth, value_depth)});
+    all.push_back({"rounding", allocations_of_chunk * bytes_of_rounding});
+    return all;
 }
 
 std::size_t sum_of(const std::vector<buffer>& all) {
@@ -229,7 +274,7 @@ kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request)
     kernel_bytes bytes{.of_row = row.scratch_bytes, .of_split_row = row.part_bytes, .sums = sum_memory_of(request)};
     if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
         bytes.buffers = buffers_of(*cut, request);
-        bytes.buffers.push_back({"kept numbers", 3 * hoisted_bytes(*request.facts, sizes_of(*cut))});
+        bytes.buffers.push_back({"kept numbers", users_of_kept * hoisted_bytes(*request.facts, sizes_of(*cut))});
     } else if (uses_tensor_cores(request.schedule)) {
         bytes.buffers = tensor_buffers(tensor_blocks_of(request.schedule), request);
     } else if (const auto* chunk = std::get_if<cpu_recurrence>(&request.schedule)) {

@@ -127,6 +127,7 @@ struct key_pass {
 
 /// The blocks of pairs. Blocks without a visible pair are skipped.
 struct block_grid {
+    static constexpr int most_subblocks = 8;
     int queries{}, keys{};
     int subblocks{1};  ///< of the keys of a block: at an edge of what is visible the others are left out
     masking hides{};

@@ -26,7 +26,6 @@ std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& 
 
 kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request);
 std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& request);
-std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request);
 sum_memory sum_memory_of(const kernel_request& request);
 
 /// The bytes of a tensor of f32.

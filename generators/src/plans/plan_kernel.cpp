@@ -255,14 +255,15 @@ void add_outputs(kernel_plan& made, const kernel_request& request) {
 }  // namespace
 
 block_grid grid_of(const schedule& s, masking hides) {
-    constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks of a block
+    constexpr int smallest = 16;  // keys of a sub-block
     const auto [queries, keys] = blocks_of(s);
     block_grid grid{.queries = queries, .keys = keys, .hides = hides};
     const auto* decode = std::get_if<cpu_decode>(&s);
     const auto* prefill = std::get_if<cpu_prefill>(&s);
     if ((!decode && !prefill) || is_tiled(s)) return grid;
-    const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing;
-    for (int count = most; count > 1 && grid.subblocks == 1; --count)
+    const int tile =
+        decode ? std::lcm(decode->keys_of_step(), decode->value_tile) : prefill->key_tile * prefill->pairing;
+    for (int count = block_grid::most_subblocks; count > 1 && grid.subblocks == 1; --count)
         if (keys % (count * tile) == 0 && keys / count >= smallest) grid.subblocks = count;
     return grid;
 }

@@ -48,7 +48,7 @@ void refuse_without_kernel(const kernel_request& request) {
     const graph_ir& graph = request.graph();
     if (is_for_recurrence(request.schedule)) return refuse_what_no_chunk_makes(graph);
     const int pairing = pairing_of(request.schedule);
-    expect(pairing == 1 || can_use_bf16_dot(request),
+    expect(pairing == 1 || widest_pairing(request) > 1,
            "a pairing of " + std::to_string(pairing) +
                " needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
                "products of such tensors alone");

@@ -74,7 +74,7 @@ double cycles_of(const cpu_decode& s, const kernel_request& request, masking, co
     // Fetches ahead arrive beside the arithmetic: keys if their tiles make a loop, values as long as no more is fetched
     // at a time than a core can wait for.
     const double rate = 4.4, lines_at_a_time = 16, line = 64;  // bytes a cycle, of one core
-    const double slower_keys = s.key_tile == s.lanes ? 1.9 : 1;
+    const double slower_keys = s.key_tile == s.keys_of_step() ? 1.9 : 1;
     const double slower_values =
         1 + 0.016 * std::max(0.0, sizeof_f32 * s.value_tile * value_depth / line - lines_at_a_time);
     const double memory = sizeof_f32 * keys * (depth * slower_keys + value_depth * slower_values) / rate;

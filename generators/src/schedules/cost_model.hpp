@@ -21,6 +21,9 @@ machine_model machine_of(const level& isa);
 /// the mask leaves; padding. Only the order of estimates matters. Constants that no manual gives are fitted to all
 /// candidates' times of three kernels on Zen 3 (tests/generators/exhaustive). For a GPU: the instructions of all visits
 /// to blocks of keys, and the latency that too few warps cannot hide; these are not fitted to times.
+///
+/// An estimate reads the schedule alone. Most of what a plan adds to it follows from the graph, so that all candidates
+/// of a kernel share it; the constants stand for the rest.
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
 }  // namespace attune::generators::inline schedules

@@ -1,6 +1,6 @@
 #pragma once
 #include "block_mask/block_mask.hpp"
-#include "plans/kernel_plan.hpp"
+#include "stages/visit_byte.hpp"
 
 #include <cmath>
 #include <limits>
@@ -118,14 +118,14 @@ struct kernel_frame {
 
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, at)(n); }
     Halide::Expr byte_of(int n, const place& at) const { return pointwise(request, inputs, at).byte_of(n); }
-    /// The kind of a block for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
-    Halide::Expr block_kind(const verdict& visible) const {
-        return select(!visible.may, Halide::cast<std::uint8_t>(0),
-                      select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
+    /// The kind of a block for some scores.
+    static Halide::Expr kind_of_block(const verdict& visible) {
+        return select(!visible.may, number_of(block_kind::empty),
+                      select(visible.must, number_of(block_kind::whole), number_of(block_kind::partial)));
     }
     /// The kind for several softmaxes: empty if all are, partial if one is.
     static Halide::Expr joined_kinds(const Halide::Expr& one, const Halide::Expr& other) {
-        const Halide::Expr partial = Halide::cast<std::uint8_t>(1);
+        const Halide::Expr partial = number_of(block_kind::partial);
         return select(one == partial || other == partial, partial, max(one, other));
     }
     /// The verdict on the pairs of the tile (kb, qt, h, b), at a scores node.

@@ -36,7 +36,7 @@ public:
     static inline const Halide::Var l{"l"};
     Halide::RDom each;  ///< vectors of a row, keys of a sub-block, sub-blocks
     non_finite found;   ///< of (key block, query block, head, batch)
-    clipped_loop scanned_keys() const { return {{found.magnitudes.name(), each.z.name()}, keys_, true}; }
+    clipped_loop scanned_keys() const { return {stage_loop::any_over(found.magnitudes, each.z), keys_, true}; }
 
 private:
     static Halide::RDom scan(const kernel_frame& f, int width, const subblocks& parts);

@@ -3,6 +3,7 @@
 #include "expr/math.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 namespace attune::generators::inline stages {
@@ -30,6 +31,29 @@ int row_read_by(const graph_ir& graph, int load, int tensor) {
     const int argument = made.argument_count > 3 ? read.argument_count - 2 : read.argument_count - 1;
     const instruction& index = graph.nodes[read.arguments[argument]];
     return index.op == operation::bound ? static_cast<int>(index.integer) : -2;
+}
+
+constexpr int no_tensor = -1;
+
+std::vector<int> users_of(const graph_ir& graph, int node) {
+    std::vector<int> users;
+    for (int user = node + 1; user < static_cast<int>(graph.nodes.size()); ++user) {
+        const instruction& it = graph.nodes[user];
+        const auto end = it.arguments.begin() + it.argument_count;
+        if (std::find(it.arguments.begin(), end, node) != end) users.push_back(user);
+    }
+    return users;
+}
+
+/// The precomputed tensors whose formulas an element that is read belongs to; `no_tensor` for all else that it is for.
+std::set<int> made_from(const graph_ir& graph, int load) {
+    std::set<int> made, values{load};
+    for (auto value = values.begin(); value != values.end(); ++value) {  // users stand behind what they use
+        const std::vector<int> users = users_of(graph, *value);
+        if (users.empty()) made.insert(no_tensor);
+        for (const int user : users) (graph.nodes[user].kind == kind::precomputed ? made : values).insert(user);
+    }
+    return made;
 }
 
 }  // namespace
@@ -294,44 +318,25 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
 /// apart: there are too few rows for parallel tasks.
 void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i) {
     const graph_ir& graph = frame.graph();
-    const int tensor = nodes[i], count = static_cast<int>(graph.nodes.size());
-    const auto position = [&](int node) { return static_cast<int>(std::ranges::find(nodes, node) - nodes.begin()); };
-    const auto uses = [&](int user, int node) {
-        const auto& all = graph.nodes[user].arguments;
-        return std::find(all.begin(), all.begin() + graph.nodes[user].argument_count, node) !=
-               all.begin() + graph.nodes[user].argument_count;
+    const auto place_of = [&](int tensor) {
+        return static_cast<int>(std::ranges::find(nodes, tensor) - nodes.begin());
     };
-    std::vector<int> choosers;  // -1: something else
-    bool by_choice = false, by_others = false;
-    const auto follow = [&](int load) {
-        std::vector<bool> depends(graph.nodes.size());
-        depends[load] = true;
-        for (int n = load; n < count; ++n) {
-            if (!depends[n]) continue;
-            bool used = false;
-            for (int user = n + 1; user < count; ++user) {
-                if (!uses(user, n)) continue;
-                used = true;
-                if (graph.nodes[user].kind != kind::precomputed)
-                    depends[user] = true;
-                else
-                    choosers.push_back(row_read_by(graph, load, tensor) == row_index(graph, user)
-                                           ? all[static_cast<std::size_t>(position(user))].rows_with
-                                           : -1);
-            }
-            if (!used) choosers.push_back(-1);
+    std::set<int> choosers;
+    bool by_choice = false, by_loads = false;
+    for (const int user : users_of(graph, nodes[i])) {
+        if (chooses(graph.nodes[user].op)) {
+            choosers.insert(place_of(user)), by_choice = true;
+            continue;
         }
-    };
-    for (int user = tensor + 1; user < count; ++user)
-        if (uses(user, tensor)) {
-            if (chooses(graph.nodes[user].op))
-                choosers.push_back(position(user)), by_choice = true;
-            else
-                follow(user), by_others = true;
-        }
-    const bool is_one = !choosers.empty() && std::ranges::all_of(choosers, [&](int c) { return c == choosers[0]; });
-    if (!is_one || choosers[0] < 0 || (by_others && frame.decodes())) return;
-    all[i].rows_with = choosers[0], all[i].by_row = by_choice && !by_others;
+        by_loads = true;
+        for (const int made : made_from(graph, user))
+            choosers.insert(made >= 0 && row_read_by(graph, user, nodes[i]) == row_index(graph, made)
+                                ? all[static_cast<std::size_t>(place_of(made))].rows_with
+                                : no_tensor);
+    }
+    const bool is_one = choosers.size() == 1 && !choosers.contains(no_tensor);
+    if (!is_one || (by_loads && frame.decodes())) return;
+    all[i].rows_with = *choosers.begin(), all[i].by_row = by_choice && !by_loads;
 }
 
 const precomputed_tensor& precomputed_tensors::of(int node) const {

@@ -30,7 +30,7 @@ subblocks::subblocks(const kernel_frame& frame)
     if (f_.decodes())
         define_of_group(visible, part);
     else
-        parts(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
+        parts(part, f_.qt, f_.h, f_.b) = f_.kind_of_block(visible);
     if (count_ == 1) {
         visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = parts(f_.kb, f_.qt, f_.h, f_.b);
         return;
@@ -40,13 +40,15 @@ subblocks::subblocks(const kernel_frame& frame)
     Expr any = number(0), first = number(count_ - 1), behind = first, whole = Internal::const_true();
     for (int i = 0; i < count_; ++i) {
         any = any | at(i);
-        behind = select(at(i) != number(0), number(count_ - 1 - i), behind);
-        first = select(at(count_ - 1 - i) != number(0), number(count_ - 1 - i), first);
+        behind = select(at(i) != number_of(block_kind::empty), number(count_ - 1 - i), behind);
+        first = select(at(count_ - 1 - i) != number_of(block_kind::empty), number(count_ - 1 - i), first);
     }
     for (int i = 0; i < count_; ++i)
-        whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
-    visits_of_block(f_.kb, f_.qt, f_.h, f_.b) = select(
-        any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
+        whole =
+            whole && (at(i) == number_of(block_kind::whole) || number(i) < first || number(count_ - 1 - i) < behind);
+    const Expr kind = select(whole, number_of(block_kind::whole), number_of(block_kind::partial));
+    visits_of_block(f_.kb, f_.qt, f_.h, f_.b) =
+        select(any == number(0), number(0), visit_byte{kind, first, behind}.packed());
 }
 
 /// The keys that the query heads of a key head's group see: the lowest bit is set if a head sees some key, the next if
@@ -64,16 +66,11 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
         parts_of_group(at) = none;
         parts_of_group(at) = parts_of_group(at) | Internal::graph_substitute(f_.h.name(), query_head, of_head);
     }
-    parts(at) = f_.block_kind({(parts_of_group(at) & something) != none, (parts_of_group(at) & lacking) == none});
+    parts(at) = f_.kind_of_block({(parts_of_group(at) & something) != none, (parts_of_group(at) & lacking) == none});
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
-    const block_grid grid = grid_of(request);
-    const int parts = grid.subblocks, keys = grid.keys_of_subblock();
-    return [parts, keys](const Expr& visit) {
-        const Expr left_out = cast<int>(visit) >> 2;
-        return visited_subblocks{left_out & 7, parts - (left_out >> 3), keys};
-    };
+    return [grid = grid_of(request)](const Expr& visit) { return visit_byte::unpacked(visit, grid); };
 }
 
 }  // namespace attune::generators::inline stages

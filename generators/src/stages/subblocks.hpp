@@ -11,16 +11,14 @@ class subblocks {
 public:
     explicit subblocks(const kernel_frame& frame);
 
-    /// (key block, query block, head, batch): 0 empty. Else the lower two bits are 1, or 2 if no pair of the visited
-    /// sub-blocks is masked. Above them stand the number of sub-blocks that are left out at the front, in three bits,
-    /// and the number at the end.
+    /// (key block, query block, head, batch): a visit_byte. A block is whole if no pair of its visited sub-blocks is
+    /// masked.
     Halide::Func visits_of_block{"visits_of_block"};
-    Halide::Func parts{"parts"};  ///< (sub-block of the keys, query block, head, batch): as kernel_frame::block_kind
-                                  ///< says of a block
+    Halide::Func parts{"parts"};  ///< (sub-block of the keys, query block, head, batch): its block_kind
     Halide::Func parts_of_group{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
     bool may_be_whole{};                            ///< else only its pairs tell whether a sub-block is whole
 
-    /// The visited sub-blocks of a block, decoded from its `visits_of_block`.
+    /// The visited sub-blocks of a block, from its `visits_of_block`.
     static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
@@ -29,11 +27,8 @@ public:
     /// Whether a pair of sub-block `part` of the block (kb, qt, h, b) may be masked.
     Halide::Expr may_mask(const Halide::Expr& part) const {
         const Halide::Func& kept = several() ? parts : visits_of_block;  // a block of one part has no function of parts
-        return kept(f_.kb * count_ + part, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(2);
+        return kept(f_.kb * count_ + part, f_.qt, f_.h, f_.b) != number_of(block_kind::whole);
     }
-
-    /// The lower two bits.
-    static Halide::Expr kind_of(const Halide::Expr& visit) { return visit & Halide::cast<std::uint8_t>(3); }
 
     /// The request with blocks as long as a sub-block.
     static kernel_request in_subblocks(const kernel_request& request);

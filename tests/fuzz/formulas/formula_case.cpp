@@ -109,7 +109,7 @@ schedule drawn_schedule(dice& draw, const formula_case& it) {
         if (draw.one_in(2)) {
             formula_case paired = it;
             paired.cut = s;
-            if (s.key_block % 2 == 0 && can_use_bf16_dot(paired.kernel(variant).request)) s.pairing = 2;
+            if (s.key_block % 2 == 0 && widest_pairing(paired.kernel(variant).request) > 1) s.pairing = 2;
         }
         check(s, {it.depth, it.value_depth});
         return s;

@@ -33,6 +33,8 @@ inline constexpr graph_ir ir_of{detail::ir_storage<Graph>::nodes,
 
 /// What `ir_of` was called in 0.1.
 template <const auto& Graph>
-[[deprecated("it is called ir_of now")]] inline constexpr const graph_ir& listing_of = ir_of<Graph>;
+[[deprecated(
+    "it is called ir_of now; version 0.3 has this name no more")]] inline constexpr const graph_ir& listing_of =
+    ir_of<Graph>;
 
 }  // namespace attune::dsl

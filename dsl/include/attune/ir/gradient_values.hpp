@@ -172,6 +172,16 @@ private:
         return false;
     }
 
+    /// The first case that fits decides:
+    /// 1. an element of an attention's output: the output's value at that element;
+    /// 2. a sum over an index that stands for d_idx, as a norm has: the value of the product at d_idx, at that index;
+    /// 3. in a formula of queries, keys or values a sum for each channel, or the whole formula: an element of the row
+    ///    that is formed. Case 6 would make the sum again for each pair;
+    /// 4. softmax's weights: the score and the log-sum-exp; a weight that is not normalised, or a number that is named
+    ///    as a row or an output: its argument;
+    /// 5. states, rows and outputs of an attention: what the forward pass wrote;
+    /// 6. weights, conditions and numbers that contain one of these: made again, from the values of their arguments;
+    /// 7. all other nodes, such as inputs, indices and constants: themselves.
     constexpr node_id find_value(node_id n, bool of_values) {
         instruction it = to_.node(n);
         if (it.op == operation::load && reads_output_[n]) {

@@ -316,6 +316,6 @@ constexpr bool has_key_heads(const graph_ir& graph) {
     return false;
 }
 
-using listing [[deprecated("it is called graph_ir now")]] = graph_ir;
+using listing [[deprecated("it is called graph_ir now; version 0.3 has this name no more")]] = graph_ir;
 
 }  // namespace attune

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/operations.hpp>
+#include <attune/ir/integer_operations.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,13 +9,6 @@
 /// Interval arithmetic of integers and conditions: which integers a formula may make. The language's checks of stores,
 /// the runtime's checks of indices, the reference's tensors and chunks of a sequence over ranks ask it.
 namespace attune {
-
-/// Integers round down; 0 over 0.
-constexpr std::int64_t quotient_of(std::int64_t x, std::int64_t y) {
-    if (y == 0) return 0;
-    return x / y - (x % y != 0 && (x < 0) != (y < 0));
-}
-constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y == 0 ? 0 : x - quotient_of(x, y) * y; }
 
 /// The integers between two ends, both inclusive, as if integers had any size. A condition is 0 or 1.
 struct integer_interval {

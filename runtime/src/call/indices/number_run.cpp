@@ -1,7 +1,7 @@
 #include "call/indices/numbers.hpp"
 
 #include <attune/ir/element.hpp>
-#include <attune/ir/operations.hpp>
+#include <attune/ir/integer_operations.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +18,9 @@ namespace {
 constexpr variation_bits all_bound = ~(of_bound - 1);
 
 bool holds_integers(const instruction& n) { return n.kind == kind::integer || n.kind == kind::condition; }
-std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
 using integer = std::int32_t;
-std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
 
 float greatest(float x, float y) { return std::isnan(x) || x >= y ? x : y; }
-
-integer magnitude(integer x) { return x >= 0 ? x : wrapped(0u - bits(x)); }
 
 std::int32_t truncated(float x) {
     return std::isnan(x)
@@ -62,35 +58,33 @@ struct either {
 };
 template <class F> constexpr either compared(F f) { return {of_integers(f), is_of_reals(f)}; }
 
+/// An operation on integers; what it is, is known here, or it would be called for each position.
+template <operation Op> constexpr over_run wraps() {
+    return of_integers([](integer x, integer y) {
+        constexpr exact_integers::of_two exact = exact_integers::of(Op);
+        return wrapped_to_32_bits(exact(x, y));
+    });
+}
+
 constexpr auto smaller = [](auto x, auto y) { return std::min(x, y); };
 constexpr auto larger = [](auto x, auto y) { return std::max(x, y); };
 constexpr by_operation<family::arithmetic, either> arithmetic{
-    {operation::negate,
-     {of_integers([](integer x) { return wrapped(0u - bits(x)); }), of_reals([](float x) { return -x; })}},
-    {operation::absolute,
-     {of_integers([](integer x) { return magnitude(x); }), of_reals([](float x) { return std::abs(x); })}},
-    {operation::add,
-     {of_integers([](integer x, integer y) { return wrapped(bits(x) + bits(y)); }), of_reals(std::plus<float>{})}},
-    {operation::subtract,
-     {of_integers([](integer x, integer y) { return wrapped(bits(x) - bits(y)); }), of_reals(std::minus<float>{})}},
-    {operation::multiply,
-     {of_integers([](integer x, integer y) { return wrapped(bits(x) * bits(y)); }),
-      of_reals(std::multiplies<float>{})}},
-    {operation::divide,
-     {of_integers([](integer x, integer y) { return wrapped(static_cast<std::uint32_t>(quotient_of(x, y))); }),
-      of_reals(std::divides<float>{})}},
+    {operation::negate, {wraps<operation::negate>(), of_reals([](float x) { return -x; })}},
+    {operation::absolute, {wraps<operation::absolute>(), of_reals([](float x) { return std::abs(x); })}},
+    {operation::add, {wraps<operation::add>(), of_reals(std::plus<float>{})}},
+    {operation::subtract, {wraps<operation::subtract>(), of_reals(std::minus<float>{})}},
+    {operation::multiply, {wraps<operation::multiply>(), of_reals(std::multiplies<float>{})}},
+    {operation::divide, {wraps<operation::divide>(), of_reals(std::divides<float>{})}},
     {operation::remainder,
-     {of_integers([](integer x, integer y) { return static_cast<integer>(remainder_of(x, y)); }),
-      of_reals([](float) { return std::nanf(""); })}},  // of integers only
-    {operation::minimum, {of_integers(smaller), of_reals(smaller)}},
-    {operation::maximum, {of_integers(larger), of_reals(larger)}}};
+     {wraps<operation::remainder>(), of_reals([](float) { return std::nanf(""); })}},  // of integers only
+    {operation::minimum, {wraps<operation::minimum>(), of_reals(smaller)}},
+    {operation::maximum, {wraps<operation::maximum>(), of_reals(larger)}}};
 
-constexpr by_operation<family::bits, over_run> of_bits{
-    {operation::bit_and, of_integers(std::bit_and<integer>{})},
-    {operation::bit_or, of_integers(std::bit_or<integer>{})},
-    {operation::bit_xor, of_integers(std::bit_xor<integer>{})},
-    {operation::shift_left, of_integers([](integer x, integer y) { return wrapped(bits(x) << (bits(y) & 31)); })},
-    {operation::shift_right, of_integers([](integer x, integer y) { return x >> (bits(y) & 31); })}};
+constexpr by_operation<family::bits, over_run> of_bits{{operation::bit_and, wraps<operation::bit_and>()},
+                                                       {operation::bit_or, wraps<operation::bit_or>()},
+                                                       {operation::bit_xor, wraps<operation::bit_xor>()},
+                                                       {operation::shift_left, wraps<operation::shift_left>()},
+                                                       {operation::shift_right, wraps<operation::shift_right>()}};
 
 constexpr by_operation<family::comparison, either> comparisons{
     {operation::equal, compared(std::equal_to<>{})},  {operation::not_equal, compared(std::not_equal_to<>{})},
@@ -267,7 +261,7 @@ void number_run::load(const instruction& n, values& to) {
     const auto elements = [&](auto word) {  // their bits; of 64 the lower half
         const auto take = [&, data = static_cast<const std::byte*>(t.data())](number& x, std::int64_t at) {
             std::memcpy(&word, data + at * static_cast<std::int64_t>(sizeof word), sizeof word);
-            x.integer = wrapped(static_cast<std::uint32_t>(word));
+            x.integer = wrapped_to_32_bits(word);
         };
         const auto rank = static_cast<std::size_t>(t.rank());
         std::int64_t fixed = 0, stride = 0;
@@ -363,7 +357,7 @@ void number_run::reduce(node_id at, values& to) {
             else if (n.op == operation::any)
                 to.at[i].integer |= term[i].integer;
             else
-                to.at[i].integer = wrapped(bits(to.at[i].integer) + bits(term[i].integer));
+                to.at[i].integer = wrapped_to_32_bits(std::int64_t{to.at[i].integer} + term[i].integer);
         }
     }
     bound_ = outer;

@@ -1,7 +1,7 @@
 #include "base/text.hpp"
 #include "call/shape/shape.hpp"
 
-#include <attune/ir/operations.hpp>
+#include <attune/ir/integer_operations.hpp>
 
 #include <attune/runtime/error.hpp>
 
@@ -42,22 +42,6 @@ std::string_view word_for(axis_kind axis) {
         default: return "length";
     }
 }
-
-struct rounded_down {
-    std::int64_t quotient, remainder;
-    rounded_down(std::int64_t x, std::int64_t y) : quotient(x / y), remainder(x % y) {
-        if (remainder != 0 && (remainder < 0) != (y < 0)) --quotient, remainder += y;
-    }
-};
-
-using of_two = bool (*)(std::int64_t, std::int64_t);
-constexpr by_operation<family::comparison, of_two> comparisons{
-    {operation::equal, [](std::int64_t x, std::int64_t y) { return x == y; }},
-    {operation::not_equal, [](std::int64_t x, std::int64_t y) { return x != y; }},
-    {operation::less, [](std::int64_t x, std::int64_t y) { return x < y; }},
-    {operation::less_equal, [](std::int64_t x, std::int64_t y) { return x <= y; }},
-    {operation::greater, [](std::int64_t x, std::int64_t y) { return x > y; }},
-    {operation::greater_equal, [](std::int64_t x, std::int64_t y) { return x >= y; }}};
 
 class number_evaluator {
 public:
@@ -195,13 +179,10 @@ private:
             case family::conversion:
                 if (node_of(graph_, n.arguments[0]).kind == kind::condition) return x(0);
                 refuse();
-            case family::arithmetic: {
-                const std::int64_t first = x(0);
-                return arithmetic(n.op, first, x(1));
-            }
+            case family::arithmetic:
             case family::bits: {
                 const std::int64_t first = x(0);
-                return of_bits(n.op, first, x(1));
+                return computed(n.op, first, x(1));
             }
             case family::selection: return n.op == operation::same ? same(n) : x(x(0) ? 1 : 2);
             case family::sums:
@@ -276,43 +257,22 @@ private:
         return first;
     }
 
-    std::int64_t arithmetic(operation op, std::int64_t x, std::int64_t y) const {
-        using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
-        static constexpr by_operation<family::arithmetic, of_two> results{
-            {operation::negate, [](const number_evaluator&, std::int64_t x, std::int64_t) { return -x; }},
-            {operation::absolute, [](const number_evaluator&, std::int64_t x, std::int64_t) { return std::abs(x); }},
-            {operation::add, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x + y; }},
-            {operation::subtract, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x - y; }},
-            {operation::multiply, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x * y; }},
-            {operation::divide,
-             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return e.divided(x, y).quotient; }},
-            {operation::remainder,
-             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return e.divided(x, y).remainder; }},
-            {operation::minimum,
-             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::min(x, y); }},
-            {operation::maximum,
-             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::max(x, y); }}};
-        return checked(results[op](*this, x, y));
-    }
-
-    std::int64_t of_bits(operation op, std::int64_t x, std::int64_t y) const {
-        using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
-        static constexpr by_operation<family::bits, of_two> results{
-            {operation::bit_and, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x & y; }},
-            {operation::bit_or, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x | y; }},
-            {operation::bit_xor, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x ^ y; }},
-            {operation::shift_left, [](const number_evaluator& e, std::int64_t x,
-                                       std::int64_t y) { return x * (std::int64_t{1} << e.bits(y)); }},
-            {operation::shift_right,
-             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return x >> e.bits(y); }}};
-        return checked(results[op](*this, x, y));
+    /// As kernels compute it, but for what wraps around: that is refused.
+    std::int64_t computed(operation op, std::int64_t x, std::int64_t y) const {
+        if ((op == operation::divide || op == operation::remainder) && y == 0)
+            fail(say("a divisor other than 0 in the ", word(), " of ", spelling(of_.op)), "0",
+                 "max(1, ...), or other extents");
+        if ((op == operation::shift_left || op == operation::shift_right) && (y < 0 || y > 31))
+            fail(say("shifts by 0 to 31 bits in the ", word(), " of ", spelling(of_.op)), std::to_string(y),
+                 "min(31, max(0, ...))");
+        return checked(exact_integers::of(op)(x, y));
     }
 
     bool condition(const instruction& n) {
         const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
         if (family_of(n.op) == family::comparison) {
             const std::int64_t first = x(0);
-            return comparisons[n.op](first, x(1));
+            return integer_comparisons[n.op](first, x(1));
         }
         if (n.op == operation::logical_and) return x(0) && x(1);
         if (n.op == operation::logical_or) return x(0) || x(1);
@@ -332,19 +292,6 @@ private:
         if (n.op == operation::multiply || n.op == operation::divide) return say(x(0), about(n.op).text, x(1));
         if (n.op == operation::same) return x(0);
         return family_of(n.op) == family::terminal ? std::string(about(n.op).text) : "the layer's own number";
-    }
-
-    rounded_down divided(std::int64_t x, std::int64_t y) const {
-        if (y == 0)
-            fail(say("a divisor other than 0 in the ", word(), " of ", spelling(of_.op)), "0",
-                 "max(1, ...), or other extents");
-        return {x, y};
-    }
-    std::int64_t bits(std::int64_t count) const {
-        if (count < 0 || count > 31)
-            fail(say("shifts by 0 to 31 bits in the ", word(), " of ", spelling(of_.op)), std::to_string(count),
-                 "min(31, max(0, ...))");
-        return count;
     }
 
     call_shape& shape_;
