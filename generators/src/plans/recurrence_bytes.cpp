@@ -15,6 +15,11 @@ std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& 
     const node_id recurrence = recurrence_of(graph.nodes);
     const recurrence_arguments of = arguments_of(node(recurrence));
     const auto [depth, value_depth] = request.depths;
+    if (is_gradient_of_recurrence(graph.nodes))
+        return {{"states of a chunk", floats((cut.block + 1) * (depth + 1), value_depth)},
+                {"cotangents of a chunk", floats(cut.block * (depth + 1), value_depth)},
+                {"parts of a chunk", floats(cut.block, 4 * depth * (cut.lanes + 2) + value_depth)},
+                {"rounding", 16 * 128}};
     const int rows = cut.block * (of.has_second_pair() ? 2 : 1);
     std::vector<buffer> all{{"rows of keys", 12 * floats(rows, depth)},
                             {"rows of values", 6 * floats(rows, value_depth)},
@@ -26,6 +31,13 @@ std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& 
         all.push_back({"first state", floats(depth, value_depth)});
     all.push_back({"rounding", 48 * 128});
     return all;
+}
+
+/// Rows of the tokens, and the parts of their steps' cotangents.
+sum_memory sums_of_recurrence(const kernel_request& request) {
+    const auto [depth, value_depth] = request.depths;
+    constexpr int numbers = 16;  // of a token
+    return {.of_query = floats(1, 8 * depth + 3 * value_depth + numbers + 2 * lanes_of(request.schedule)), .parts = 1};
 }
 
 }  // namespace attune::generators::inline plans
