@@ -9,13 +9,15 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <utility>
+#include <vector>
 
 using namespace attune;
-using namespace attune::testing;
 namespace g = recurrent_gradients;
 
 namespace {
