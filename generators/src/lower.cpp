@@ -5,6 +5,7 @@
 #include "cpu/precomputed_schedule.hpp"
 #include "cpu/prefill.hpp"
 #include "cpu/recurrence.hpp"
+#include "cpu/recurrence_gradient.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
@@ -18,6 +19,7 @@
 #include "plans/kernel_plan.hpp"
 #include "ptx/complete.hpp"
 
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <cxxabi.h>
@@ -287,6 +289,15 @@ lowered_kernel lower_recurrence(const kernel_request& request, const kernel_plan
     return {chunk.arguments(), step, {}, {}, {}};  // a call passes rows and then the state, as the chunk has them
 }
 
+lowered_kernel lower_recurrence_gradient(const kernel_request& request, const kernel_plan& planned) {
+    recurrence_gradient gradient(request, std::get<chunk_plan>(planned.body));
+    gradient.schedule();
+    Pipeline all(gradient.outputs);
+    all.add_custom_lowering_pass(new allow_empty_inputs);
+    check_passes(all, planned);
+    return {gradient.arguments(), all, {}, {}, {}};
+}
+
 /// Never called: std::visit needs an overload for this schedule.
 Pipeline pipeline_of(const cpu_recurrence&, kernel_frame&, const precomputed_tensors&) {
     throw std::logic_error("a recurrence has no pass over keys");
@@ -296,7 +307,9 @@ Pipeline pipeline_of(const cpu_recurrence&, kernel_frame&, const precomputed_ten
 
 lowered_kernel lower(const kernel_request& request) {
     const kernel_plan planned = plan_kernel(request);
-    if (is_for_recurrence(request.schedule)) return lower_recurrence(request, planned);
+    if (is_for_recurrence(request.schedule))
+        return is_gradient_of_recurrence(request.graph().nodes) ? lower_recurrence_gradient(request, planned)
+                                                                : lower_recurrence(request, planned);
     kernel_frame frame(request, &planned);
     precomputed_tensors first(frame);
     schedule_precomputed(first, request);

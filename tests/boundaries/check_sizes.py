@@ -45,7 +45,7 @@ PLAN = "a part of plan_kernel"
 BINDING = "a step of bound_call, which is all that one call was bound to"
 EVALUATION = "evaluation walks all of a graph: its members are apart by what they evaluate"
 WITHOUT_HEADER = {  # file: (the header that declares it, why)
-    "generators/src/plans/bytes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/gradient_bytes.cpp": ("plans/parts.hpp", PLAN),
+    "generators/src/plans/bytes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/gradient_bytes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/recurrence_bytes.cpp": ("plans/parts.hpp", PLAN),
     "generators/src/plans/key_passes.cpp": ("plans/parts.hpp", PLAN), "generators/src/plans/passes.cpp": ("plans/parts.hpp", PLAN),
     "generators/src/plans/plan_kernel.cpp": ("plans/kernel_plan.hpp", PLAN), "generators/src/plans/refusals.cpp": ("plans/parts.hpp", PLAN),
     "generators/src/schedules/schedule_key.cpp": ("schedules/database.hpp", "the database links without kernels, as its fuzzer does"),

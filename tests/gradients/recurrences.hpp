@@ -81,6 +81,24 @@ inline constexpr auto gated_delta_gradient = gradient(gated_delta, of(out, state
 inline constexpr auto kda = delta_of<own>(own::kept_channels);
 inline constexpr auto kda_gradient = gradient(kda, of(out, state_out));
 
+/// Logarithms of decays, of a token and of a channel, which may be -infinity.
+inline constexpr auto log_decay = input<"log_decay", f32>(batch, head, query);
+inline constexpr auto log_decays = input<"log_decays", f32>(batch, head, query, depth);
+inline constexpr auto forgetting = delta_of<own>(exp(log_decay(b, h, q_idx)));
+inline constexpr auto forgetting_gradient = gradient(forgetting, of(out, state_out));
+inline constexpr auto forgetting_channels = delta_of<own>(exp(log_decays(b, h, q_idx, d_idx)));
+inline constexpr auto forgetting_channels_gradient = gradient(forgetting_channels, of(out, state_out));
+
+/// Keys of a convolution, and a first state that all heads have in common.
+inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"channel">);
+inline constexpr auto taps = input<"taps", f32>(axis<"channel">, axis<"tap">);
+inline constexpr auto start = input<"start", f32>(depth, value_depth);
+inline constexpr auto convolved_keys = causal_convolution(mixed, taps);
+inline constexpr auto convolved = read(recurrence(start(d_idx, value_idx), [](auto S) {
+    return own::kept * S + t(queries(silu(convolved_keys(d_idx)))) * own::v;
+}));
+inline constexpr auto convolved_gradient = gradient(convolved, of(out, state_out));
+
 /// The gate of a layer: what the row reads is an output of its own.
 inline constexpr auto z = input<"z", f32>(batch, head, query, value_depth);
 inline constexpr auto gated_states = recurrence([](auto S) { return own::kept * S + t(own::k) * own::v; });

@@ -26,11 +26,13 @@ std::shared_ptr<const graph_facts> facts_of_recurrence(const graph_ir& graph, st
     std::vector<double> sizes = magnitudes(graph);
     wrapping wraps = wrapping_of(graph, sizes);
     for (const output_declaration& output : graph.outputs) core.outputs.push_back(graph.nodes[output.node].kind);
+    std::string no_decode;
+    if (is_gradient_of_recurrence(graph.nodes)) no_decode = "gradients are summed over the queries";
     return std::make_shared<const graph_facts>(graph_facts{graph,
                                                            std::move(depends),
                                                            std::move(core),
                                                            {},
-                                                           {},
+                                                           std::move(no_decode),
                                                            std::nullopt,
                                                            of_query_heads(graph),
                                                            std::move(sizes),

@@ -96,7 +96,20 @@ bool uses(const graph_ir& graph, operation op) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; });
 }
 
+std::vector<choice> choices_of_gradient_of_recurrence() {
+    return {{"order",
+             "all tokens forwards and all of them backwards; the state before each chunk of 16 tokens and the cotangent "
+             "behind it are kept"},
+            {"chunks",
+             "each makes its states and their cotangents again, token by token, and from them the cotangents of what "
+             "its tokens read and write"},
+            {"memory",
+             "a thread keeps 2 x depth x value depth numbers for each chunk of the tokens, of one state at a time"},
+            {"decays", "no decay is divided by; a log decay of -infinity is a decay of 0"}};
+}
+
 std::vector<choice> choices_of_recurrence(const graph_ir& graph) {
+    if (is_gradient_of_recurrence(graph.nodes)) return choices_of_gradient_of_recurrence();
     const recurrence_arguments of = form_of_recurrence(graph.nodes);
     std::vector<choice> all{
         {"order", "a token reads the state that the token before it left; there is no mask"},

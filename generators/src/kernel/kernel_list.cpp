@@ -113,6 +113,7 @@ void add_recurrent_kernels(std::vector<listed_kernel>& all, const variant& each,
             for (const std::string& depths : build.depths)
                 for (const auto& [tokens, to_queries, shapes, serves] : chunks_of_calls) {
                     if (!wants(build, shapes, each.name)) continue;  // short chunks go through a prompt, too
+                    if (shapes == shape_class::decode && is_gradient_of_recurrence(each.graph.nodes)) continue;
                     kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}, false};
                     request.schedule = default_cpu_recurrence(isa, tokens);
                     all.push_back({&each, request, symbol_of(each, request, serves), 1, to_queries});
@@ -128,9 +129,9 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
     const std::string& no_decode = facts->decode_unsupported_reason;
     if (!prefill && !decode)
         throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
-    if (has_recurrences(each.graph.nodes)) return add_recurrent_kernels(all, each, build, facts);
     if (!prefill && !no_decode.empty())
         throw std::runtime_error("no kernel for decode: " + no_decode + "; try SHAPES prefill");
+    if (has_recurrences(each.graph.nodes)) return add_recurrent_kernels(all, each, build, facts);
     for (const level& isa : levels()) {
         if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
         if (!prefill && isa.name == "vulkan")

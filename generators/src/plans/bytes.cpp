@@ -2,8 +2,6 @@
 #include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
 
-#include <attune/ir/recurrence.hpp>
-
 #include <algorithm>
 #include <numeric>
 
@@ -19,7 +17,7 @@ constexpr int place_of_row = 2;         ///< in decode: its query and its head
 constexpr int users_of_kept = 3;        ///< of a kept number: the scores, the rows of keys and those of values
 constexpr int bytes_of_kept = 4 + 1;    ///< one f32 or i32, and a byte that masks it
 constexpr int blocks_of_head_mean = 4;  ///< of queries, whose pairs a mean over the heads adds up together
-constexpr int allocations_of_decode = 32, allocations_of_chunk = 48, bytes_of_rounding = 128;
+constexpr int allocations_of_decode = 32, bytes_of_rounding = 128;
 
 /// Positions behind the last of each channel, so that channels fall into different sets of the cache.
 int padding_of_panel(int lanes) { return 2 * lanes; }
@@ -235,27 +233,6 @@ std::vector<buffer> decode_buffers(const kernel_request& request, const row_memo
             {"tiles", cores * floats(tile, 1)},
             {"kept numbers", cores * users_of_kept * hoisted_bytes(*request.facts, cut)},
             {"rounding", cores * allocations_of_decode * bytes_of_rounding}};
-}
-
-/// The buffers of a chunk whose states have a query head each. The state after it takes memory if no output asks for
-/// it; the first state does if a formula makes it.
-std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request) {
-    const graph_ir& graph = request.graph();
-    const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
-    const node_id recurrence = recurrence_of(graph.nodes);
-    const recurrence_arguments of = arguments_of(node(recurrence));
-    const auto [depth, value_depth] = request.depths;
-    const int rows = cut.block * (of.has_second_pair() ? 2 : 1);
-    std::vector<buffer> all{{"rows of keys", 12 * floats(rows, depth)},
-                            {"rows of values", 6 * floats(rows, value_depth)},
-                            {"pairs of rows", 8 * floats(rows, rows)},
-                            {"state", floats(depth, value_depth)}};
-    if (request.facts->depends[static_cast<std::size_t>(of.decay)].channel)
-        all.push_back({"decays of channels", 3 * floats(cut.block, depth)});
-    if (!is_constant(node(of.initial), 0) && !is_a_state_as_passed(graph, recurrence))
-        all.push_back({"first state", floats(depth, value_depth)});
-    all.push_back({"rounding", allocations_of_chunk * bytes_of_rounding});
-    return all;
 }
 
 std::size_t sum_of(const std::vector<buffer>& all) {

@@ -2,6 +2,8 @@
 #include "kernel/gradient_schedule.hpp"
 #include "plans/parts.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -39,6 +41,7 @@ std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& re
 
 sum_memory sum_memory_of(const kernel_request& request) {
     const graph_facts& facts = *request.facts;
+    if (is_gradient_of_recurrence(facts.graph.nodes)) return sums_of_recurrence(request);
     if (!facts.gradient) return {};
     const gradient_plan& gradient = *facts.gradient;
     const depth_pair& depths = request.depths;

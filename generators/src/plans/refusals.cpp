@@ -17,8 +17,6 @@ void expect(bool holds, const std::string& sentence) {
 /// outputs other than rows and one last state.
 void refuse_what_no_chunk_makes(const graph_ir& graph) {
     const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
-    expect(!is_gradient_of_recurrence(graph.nodes),
-           "the gradient of a recurrence has no kernel yet; attune/reference.hpp computes it in double precision");
     const auto is_recurrence = [](const instruction& it) { return it.op == operation::recurrence; };
     expect(std::ranges::count_if(graph.nodes, is_recurrence) == 1,
            "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");
@@ -26,10 +24,15 @@ void refuse_what_no_chunk_makes(const graph_ir& graph) {
     for (const instruction& it : graph.nodes) {
         expect(it.op != operation::precomputed,
                "a recurrence beside something that is precomputed has no kernel yet; pass what it needs as an input");
+        expect(it.op != operation::load || node(it.arguments[0]).op == operation::input ||
+                   !is_gradient_of_recurrence(graph.nodes),
+               "the gradient of a recurrence whose rows read tensors that the kernel computes, as tokens(...), has no "
+               "kernel yet; compute them in a call of their own");
         expect(it.op != operation::load || node(it.arguments[0]).op == operation::input,
                "an element of what a recurrence gives, as normalisation over its channels reads it, has no kernel yet; "
                "compute it from the output, in a graph of its own");
     }
+    if (is_gradient_of_recurrence(graph.nodes)) return;
     int last_states = 0;
     for (const output_declaration& output : graph.outputs) {
         const kind made = node(output.node).kind;

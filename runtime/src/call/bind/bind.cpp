@@ -93,6 +93,11 @@ void clear(std::byte* at, const tensor& t, int axis = 0) {
     }
 }
 
+/// Whether the runtime calls the kernel once for each chunk of a state. The gradient of a recurrence is one call.
+bool goes_by_chunks(const graph_ir& graph) {
+    return has_recurrences(graph.nodes) && !is_gradient_of_recurrence(graph.nodes);
+}
+
 }  // namespace
 
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
@@ -263,6 +268,7 @@ void bound_call::lend(lent& to, run_arguments with) const {
 bool bound_call::nothing_to_do() const {
     if (shape_[axis_kind::batch] == 0 || shape_[axis_kind::head] == 0) return true;
     const auto& outputs = table_.graph.outputs;
+    if (is_gradient_of_recurrence(table_.graph.nodes)) return false;  // that of first states, without tokens, too
     return shape_[axis_kind::query] == 0 && std::ranges::none_of(outputs, [&](const output_declaration& output) {
                const kind is = kind_of(table_.graph, output);
                return is == kind::precomputed || is == kind::last_state;  // of keys, say; a state moves without tokens
@@ -281,7 +287,7 @@ void bound_call::store(std::span<void* const> bound, int threads) const {
 }
 
 void bound_call::run(run_arguments with, int threads) const {
-    if (has_recurrences(table_.graph.nodes)) return run_recurrence(with, threads);
+    if (goes_by_chunks(table_.graph)) return run_recurrence(with, threads);
     lent own;
     lend(own, with);
     store(with.argv, threads);  // once there is memory for what follows
@@ -291,7 +297,7 @@ void bound_call::run(run_arguments with, int threads) const {
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
-    if (calls.size() == 1 || has_recurrences(calls.front()->table_.graph.nodes)) {
+    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph)) {
         for (const bound_call* each : calls) each->run(threads);
         return;
     }
