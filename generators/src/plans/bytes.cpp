@@ -17,7 +17,7 @@ constexpr int place_of_row = 2;         ///< in decode: its query and its head
 constexpr int users_of_kept = 3;        ///< of a kept number: the scores, the rows of keys and those of values
 constexpr int bytes_of_kept = 4 + 1;    ///< one f32 or i32, and a byte that masks it
 constexpr int blocks_of_head_mean = 4;  ///< of queries, whose pairs a mean over the heads adds up together
-constexpr int allocations_of_decode = 32, bytes_of_rounding = 128;
+constexpr int allocations_of_decode = 32;
 
 /// Positions behind the last of each channel, so that channels fall into different sets of the cache.
 int padding_of_panel(int lanes) { return 2 * lanes; }

@@ -26,8 +26,12 @@ std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& 
 
 kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request);
 std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& request);
+std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request);
 sum_memory sum_memory_of(const kernel_request& request);
 sum_memory sums_of_recurrence(const kernel_request& request);
+
+/// By which an allocation is rounded up, at most.
+inline constexpr int bytes_of_rounding = 128;
 
 /// The bytes of a tensor of f32.
 inline std::size_t floats(int rows, int columns) {

@@ -8,7 +8,7 @@
 namespace attune::generators::inline plans {
 namespace {
 
-constexpr int allocations_of_chunk = 48, allocations_of_gradient = 16, bytes_of_rounding = 128;
+constexpr int allocations_of_chunk = 48, allocations_of_gradient = 16;
 
 }  // namespace
 
