@@ -32,15 +32,17 @@ struct kernels_of_formula {
     kernels_of_formula { #name, detail::table_of<g::name##_gradient>() }
 const std::vector<kernels_of_formula>& formulas() {
     static const std::vector<kernels_of_formula> all{
-        FORMULA(linear),     FORMULA(retention), FORMULA(lightning),   FORMULA(mamba2), FORMULA(gla),
-        FORMULA(gla_shared), FORMULA(delta),     FORMULA(gated_delta), FORMULA(kda),    FORMULA(gated),
-        FORMULA(forgetting), FORMULA(forgetting_channels), FORMULA(convolved)};
+        FORMULA(linear),   FORMULA(retention),  FORMULA(lightning),  FORMULA(mamba2),
+        FORMULA(gla),      FORMULA(gla_shared), FORMULA(delta),      FORMULA(gated_delta),
+        FORMULA(kda),      FORMULA(gated),      FORMULA(forgetting), FORMULA(forgetting_channels),
+        FORMULA(convolved)};
     return all;
 }
 #undef FORMULA
 
 support::shape of_tokens(std::int64_t tokens) {
-    return {.batches = 2, .heads = 4, .key_heads = 2, .queries = tokens, .keys = tokens, .depth = 16, .value_depth = 24};
+    return {
+        .batches = 2, .heads = 4, .key_heads = 2, .queries = tokens, .keys = tokens, .depth = 16, .value_depth = 24};
 }
 
 /// A call whose logarithms of decays are at most 0.
@@ -191,7 +193,7 @@ TEST_CASE("a gradient that is a sum over the batch is refused in a packed call",
     const std::int64_t extents[] = {2};
     std::vector<detail::named_argument> arguments = call.arguments();
     arguments.emplace_back().name = "cu_seqlens_q", arguments.back().view = tensor(starts, extents);
-    CHECK_THROWS_MATCHES(detail::call(table, arguments, {}), error,
-                         Catch::Matchers::MessageMatches(
-                             Catch::Matchers::ContainsSubstring("which sums over the batch")));
+    CHECK_THROWS_MATCHES(
+        detail::call(table, arguments, {}), error,
+        Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("which sums over the batch")));
 }

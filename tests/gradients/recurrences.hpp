@@ -94,9 +94,8 @@ inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"channel">)
 inline constexpr auto taps = input<"taps", f32>(axis<"channel">, axis<"tap">);
 inline constexpr auto start = input<"start", f32>(depth, value_depth);
 inline constexpr auto convolved_keys = causal_convolution(mixed, taps);
-inline constexpr auto convolved = read(recurrence(start(d_idx, value_idx), [](auto S) {
-    return own::kept * S + t(queries(silu(convolved_keys(d_idx)))) * own::v;
-}));
+inline constexpr auto convolved = read(recurrence(
+    start(d_idx, value_idx), [](auto S) { return own::kept * S + t(queries(silu(convolved_keys(d_idx)))) * own::v; }));
 inline constexpr auto convolved_gradient = gradient(convolved, of(out, state_out));
 
 /// The gate of a layer: what the row reads is an output of its own.

@@ -1,6 +1,8 @@
 #include "kernel/kernel_list.hpp"
 #include "variants.hpp"
 
+#include <attune/dsl/recurrent.hpp>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -65,6 +67,31 @@ TEST_CASE("what has no kernel for its gradient yet is refused when kernels are a
     refuses<gated_gradient>(
         "yet: it is of a sum over projected queries, keys or values that counts something other than their channels; "
         "compute them before the call");
+}
+
+namespace {
+
+inline constexpr auto k_of_row = input<"k_of_row", f32>(batch, head, query, depth);
+inline constexpr auto v_of_row = input<"v_of_row", f32>(batch, head, query, value_depth);
+inline constexpr auto kept_states = recurrence([](auto S) { return S + t(k_of_row) * v_of_row; });
+inline constexpr auto recurring = q * kept_states;
+inline constexpr auto recurring_gradient = gradient(recurring);
+
+}  // namespace
+
+TEST_CASE("gradients of recurrences are made on CPUs, of whole sequences") {
+    const graph_ir graph = dsl::ir_of<recurring_gradient>;
+    CHECK(kernels(graph) == 1);
+    CHECK_THROWS_MATCHES(kernels(graph, "cuda"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("a recurrence has no kernel on a GPU yet")));
+    const std::vector<variant> variants{{"my::gradient", graph}};
+    build_request build;
+    build.shapes = {"decode"}, build.dtypes = {"f32"}, build.depths = {"32"}, build.targets = {"x86-64-v3"};
+    CHECK_THROWS_MATCHES(
+        kernels_of(variants, build), std::runtime_error,
+        MessageMatches(ContainsSubstring("gradients are summed over the queries; try SHAPES prefill")));
+    build.shapes = {"prefill", "decode"};
+    CHECK(kernels_of(variants, build).size() == 1);
 }
 
 TEST_CASE("gradients are made on CPUs") {

@@ -66,8 +66,8 @@ void recurrence_gradient::know_numbers(place& where, const std::vector<int>& roo
             if (parts_.all.defined()) know_parts(of_token);
             const quantity x = evaluate(n, of_token);
             // Algorithm
-            made.value = Func("number"), made.value(x_.t, x_.h, x_.b) = x.value;
-            if (x.masked.defined()) made.masked = Func("number_masked"), made.masked(x_.t, x_.h, x_.b) = x.masked;
+            made.value = Func("value"), made.value(x_.t, x_.h, x_.b) = x.value;
+            if (x.masked.defined()) made.masked = Func("masked"), made.masked(x_.t, x_.h, x_.b) = x.masked;
             of_tokens_.push_back(made.value);
             if (made.masked.defined()) of_tokens_.push_back(made.masked);
         }
@@ -136,8 +136,7 @@ void recurrence_gradient::step_forward(walk& of, const Expr& from, const Expr& t
     const Expr kept = decay_of(d, t) * state(d, from), found = state(size_.depth, to);
     const Expr read = size_.solves ? select(d == 0, 0.0f, found) + rows_.read(d, t, x_.h, x_.b) * kept : Expr(0.0f);
     const Expr written = rows_.value(x_.e, t, x_.h, x_.b) - (size_.solves ? erase_of(t) * found : Expr(0.0f));
-    state(select(sums, size_.depth, d), to) =
-        select(sums, read, kept + rows_.key(d, t, x_.h, x_.b) * written);
+    state(select(sums, size_.depth, d), to) = select(sums, read, kept + rows_.key(d, t, x_.h, x_.b) * written);
 }
 
 /// The same backwards: what the values get that a token writes, then the cotangent of the state before it.
@@ -207,8 +206,8 @@ void recurrence_gradient::define_cotangents_of_chunk() {
     };
     Expr flowing = E(d, after);
     if (size_.solves) flowing -= erase_of(then) * rows_.read(d, then, x_.h, x_.b) * E(size_.depth, after);
-    const Expr reached =
-        select(is_last, walks_.back.states(x_.e, d, max(chunks() - 1 - x_.c, 0), x_.h, x_.b), decay_of(d, then) * flowing);
+    const Expr reached = select(is_last, walks_.back.states(x_.e, d, max(chunks() - 1 - x_.c, 0), x_.h, x_.b),
+                                decay_of(d, then) * flowing);
     // Algorithm
     E(select(makes, d, size_.depth), i) =
         select(makes, reached + read_by_row(d, t),
@@ -233,12 +232,10 @@ void recurrence_gradient::define_parts() {
     const auto S = [&](const Expr& of, const Expr& row, const Expr& token) {
         return Expr(walks_.states.states(of, row, token, c, h, b));
     };
-    const auto E = [&](const Expr& of, const Expr& row) {
-        return Expr(walks_.cotangents.states(of, row, i, c, h, b));
-    };
+    const auto E = [&](const Expr& of, const Expr& row) { return Expr(walks_.cotangents.states(of, row, i, c, h, b)); };
     // Algorithm
     std::vector<Expr> terms;
-    parts_.vectors = RDom(0, V / size_.lanes, "vector");
+    parts_.vectors = RDom(0, V / size_.lanes, "vectors");
     const Expr of = parts_.vectors.x * size_.lanes + lane, w = E(of, D);
     for (const step_part each : parts_.along_depth) {
         if (each == row_that_reads) {
@@ -260,25 +257,25 @@ void recurrence_gradient::define_parts() {
         for (std::size_t n = terms.size() - 1; n-- > 0;) term = select(p == static_cast<int>(n), terms[n], term);
         parts_.in_lanes(lane, p, d, i, c, h, b) = 0.0f;
         parts_.in_lanes(lane, p, d, i, c, h, b) += term;
-        parts_.lane = RDom(0, size_.lanes, "lane_of_sum");
+        parts_.lane = RDom(0, size_.lanes, "lane");
         parts_.row_sums(d, p, i, c, h, b) = 0.0f;
         parts_.row_sums(d, p, i, c, h, b) += parts_.in_lanes(parts_.lane.x, p, d, i, c, h, b);
-        const RDom each({{0, D}, {0, static_cast<int>(terms.size())}}, "row_and_part");
+        const RDom each({{0, D}, {0, static_cast<int>(terms.size())}}, "each");
         all(each.y * D + each.x, i, c, h, b) = parts_.row_sums(each.x, each.y, i, c, h, b);
     }
     if (is_wanted(value)) {
-        const RDom channel(0, V, "value_channel");
+        const RDom channel(0, V, "channel");
         all(parts_.first_number[value] + channel, i, c, h, b) = E(channel.x, D);
     }
     if (is_wanted(erase)) {
-        parts_.channels = RDom(0, V, "erased_channel");
+        parts_.channels = RDom(0, V, "channels");
         parts_.erased(i, c, h, b) = 0.0f;
         parts_.erased(i, c, h, b) -= E(parts_.channels.x, D) * S(parts_.channels.x, D, i + 1);
         all(parts_.first_number[erase], i, c, h, b) = parts_.erased(i, c, h, b);
     }
     if (is_wanted(decay) && !size_.by_channel) {
         const int first = parts_.first_number[decay];
-        const RDom row(0, D, "row_of_decay");
+        const RDom row(0, D, "row");
         all(decays, i, c, h, b) = 0.0f;
         all(decays, i, c, h, b) += all(first + row, i, c, h, b);
         parts_.first_number[decay] = decays;
@@ -304,8 +301,7 @@ void recurrence_gradient::know_parts(place& where) const {
 /// The cotangent of a part of a token's step.
 Expr recurrence_gradient::part_at(int n, const std::vector<Expr>& channels, const place& where) const {
     const auto part = static_cast<step_part>(node(n).integer);
-    if (part == step_part::initial)
-        return walks_.first.states(channels.at(1), channels.at(0), 0, where.h, where.b);
+    if (part == step_part::initial) return walks_.first.states(channels.at(1), channels.at(0), 0, where.h, where.b);
     if (!is_wanted(part)) return 0.0f;
     const Expr number = parts_.first_number.at(part) + (channels.empty() ? Expr(0) : channels.front());
     return parts_.all(number, where.q % size_.tokens, where.q / size_.tokens, where.h, where.b);

@@ -42,8 +42,8 @@ private:
     };
     /// Rows of the call's tokens: (channel, token, head, batch). Numbers of tokens have no channel.
     struct token_rows {
-        Halide::Func key{"key_rows"}, value{"value_rows"}, read{"read_rows"}, decay{"decay_rows"}, erase{"erase_numbers"},
-            row{"rows_that_read"}, cotangent{"cotangents_of_rows"};
+        Halide::Func key{"key"}, value{"value"}, read{"read"}, decay{"decay"}, erase{"erase"}, row{"row"},
+            cotangent{"cotangent"};
     };
     /// Matrices one after the other: (value channel, row of the state, which one, ...). The row behind the last one
     /// holds a sum over the others. `each`: row, phase, token.
@@ -53,14 +53,14 @@ private:
         std::vector<Halide::Var> others{};
     };
     struct walks {
-        walk forward{Halide::Func("states_before_chunks"), {}, {}}, back{Halide::Func("cotangents_after_chunks"), {}, {}},
-            first{Halide::Func("first_cotangents"), {}, {}}, states{Halide::Func("chunk_states"), {}, {}},
-            cotangents{Halide::Func("chunk_cotangents"), {}, {}};
+        walk forward{Halide::Func("states_before_chunks"), {}, {}},
+            back{Halide::Func("cotangents_after_chunks"), {}, {}}, first{Halide::Func("first_cotangents"), {}, {}},
+            states{Halide::Func("chunk_states"), {}, {}}, cotangents{Halide::Func("chunk_cotangents"), {}, {}};
     };
-    /// The parts of a chunk's tokens: (number, token of chunk, chunk, head, batch). `first_number`: where a part begins.
+    /// The parts of a chunk's tokens: (number, token of chunk, chunk, head, batch). `first_number`: where a part
+    /// begins.
     struct part_stages {
-        Halide::Func in_lanes{"parts_in_lanes"}, row_sums{"row_sums"}, erased{"erased"}, of_chunk{"parts_of_chunk"},
-            all{"parts"};
+        Halide::Func in_lanes{"in_lanes"}, row_sums{"row_sums"}, erased{"erased"}, of_chunk{"of_chunk"}, all{"all"};
         Halide::RDom vectors{}, lane{}, channels{};
         std::vector<step_part> along_depth{};  ///< parts that are sums over the value channels for each row of a state
         std::map<step_part, int> first_number{};
@@ -114,6 +114,11 @@ private:
     void define_outputs();
     void add_deposits(Halide::Func& gradient, int n);
     void add_deposit(Halide::Func& gradient, int n);
+    struct added_part {
+        int part = -1;
+        counted_index over{};
+    };
+    added_part part_added_first(const instruction& deposit, int value, std::vector<counted_index>& over) const;
     Halide::Func added_first(int value, int part, const counted_index& over);
     void schedule_walk(walk& of) const;
     void schedule_parts();
@@ -128,7 +133,7 @@ private:
     walks walks_;
     part_stages parts_;
     std::map<int, number> numbers_;
-    std::map<int, Halide::Func> added_;  ///< parts of values that are added up over channels first
+    std::map<int, Halide::Func> added_;    ///< parts of values that are added up over channels first
     std::vector<Halide::Func> of_tokens_;  ///< functions of tokens, with a channel or without
     std::vector<stage> stages_;
 };

@@ -62,18 +62,40 @@ void recurrence_gradient::add_deposits(Func& gradient, int n) {
 Func recurrence_gradient::added_first(int value, int part, const counted_index& over) {
     Func& sum = added_[part];
     if (sum.defined()) return sum;
-    const RDom each(0, max(evaluate(over.extent, {}).value, 0), "each_channel");
+    const RDom each(0, max(evaluate(over.extent, {}).value, 0), "each");
     place where = at(x_.t, x_.h, x_.b);
     know_numbers(where, {value}, part_nodes());
     where.indices[static_cast<int>(node(over.index).integer)] = each.x;
     know_parts(where);
     // Algorithm
-    sum = Func("added_first");
+    sum = Func("sum");
     sum(x_.t, x_.h, x_.b) = 0.0f;
     const quantity x = evaluate(part, where);
     sum(x_.t, x_.h, x_.b) += x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
     of_tokens_.push_back(sum);
     return sum;
+}
+
+/// An index that places nothing, of a part in which the value is linear, is taken out of `over`: the part is added up
+/// before.
+recurrence_gradient::added_part recurrence_gradient::part_added_first(const instruction& deposit, int value,
+                                                                      std::vector<counted_index>& over) const {
+    if (over.size() < 2) return {};
+    const graph_ir& graph = request_.graph();
+    const std::vector<dependence>& depends = request_.facts->depends;
+    std::uint64_t placing = 0;
+    for (std::size_t a = 1; a < deposit.argument_count; ++a) placing |= depends[deposit.arguments[a]].bound;
+    const std::vector<bool> holds = holding(graph, part_nodes());
+    for (std::size_t i = 0; i < over.size(); ++i) {
+        const std::uint64_t own = std::uint64_t{1} << node(over[i].index).integer;
+        if ((placing & own) != 0) continue;
+        const int part = linear_part(graph, depends, value, own, holds);
+        if (part < 0 || part == value || (beside(graph, depends, value, part, holds).bound & own) != 0) continue;
+        const counted_index taken = over[i];
+        over.erase(over.begin() + static_cast<std::ptrdiff_t>(i));
+        return {part, taken};
+    }
+    return {};
 }
 
 /// Axes at a bare index are loops over the tensor's own elements; all else is a sum, whose terms find their places.
@@ -89,23 +111,8 @@ void recurrence_gradient::add_deposit(Func& gradient, int n) {
         over.push_back({node(value).arguments[0], node(value).arguments[1]});
     const auto index_of = [&](const counted_index& each) { return static_cast<int>(node(each.index).integer); };
 
-    // An index that places nothing, of a part in which the value is linear: the part is added up before.
-    int first = -1;
-    counted_index added_over{};
-    if (over.size() > 1 && !of_states) {
-        const std::vector<dependence>& depends = request_.facts->depends;
-        std::uint64_t placing = 0;
-        for (std::size_t a = 1; a < deposit.argument_count; ++a) placing |= depends[deposit.arguments[a]].bound;
-        const std::vector<bool> holds = holding(graph, part_nodes());
-        for (const counted_index& each : over) {
-            const std::uint64_t own = std::uint64_t{1} << index_of(each);
-            if ((placing & own) != 0 || first >= 0) continue;
-            const int part = linear_part(graph, depends, value, own, holds);
-            if (part >= 0 && part != value && (beside(graph, depends, value, part, holds).bound & own) == 0)
-                first = part, added_over = each;
-        }
-        if (first >= 0) std::erase_if(over, [&](const counted_index& each) { return each.index == added_over.index; });
-    }
+    const added_part before = of_states ? added_part{} : part_added_first(deposit, value, over);
+    const int first = before.part;
 
     place where{.b = {}, .h = {}, .q = of_states ? Expr(0) : Expr(), .k = 0, .key_limit = 0};
     std::vector<Expr> places(axes.size());
@@ -153,7 +160,7 @@ void recurrence_gradient::add_deposit(Func& gradient, int n) {
     know_parts(where);
     std::vector<int> known = part_nodes();
     if (first >= 0) {
-        where.known[first] = {added_first(value, first, added_over)(where.q, where.h, where.b), {}};
+        where.known[first] = {added_first(value, first, before.over)(where.q, where.h, where.b), {}};
         known.push_back(first);
     }
     if (!of_states) know_numbers(where, {value}, known);

@@ -62,7 +62,7 @@ void recurrence_gradient::schedule_parts() {
 }
 
 void recurrence_gradient::schedule() {
-    const Var task("task_of_tokens");
+    const Var task("task");
     // Schedule
     for (Func& each : of_tokens_) {
         const std::vector<Var> axes = each.args();
@@ -88,6 +88,7 @@ void recurrence_gradient::schedule() {
         Stage loops = each.update == 0 ? Stage(each.gradient) : each.gradient.update(each.update - 1);
         if (each.by_channels) loops.vectorize(each.along.front(), size_.lanes, TailStrategy::GuardWithIf);
         const std::size_t others = each.along.size() - (each.by_channels ? 1 : 0);
+        if (each.along.empty()) loops.unscheduled();  // places that only the terms know
         if (others == 0) continue;
         if (others == 1) {
             loops.parallel(each.along.back());

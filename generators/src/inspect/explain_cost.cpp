@@ -121,9 +121,10 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
     if (has_recurrences(graph.nodes)) {  // for each element of a state: its reads and the products that add to it
         const recurrence_arguments of = form_of_recurrence(graph.nodes);
         const bool erases = !is_constant(graph.nodes[of.erase], 0);
-        const int products = is_gradient_of_recurrence(graph.nodes)
-                                 ? (erases ? 14 : 9)  // states and cotangents twice, then the parts
-                                 : 1 + count(operation::read_states) + (erases ? 1 : 0) + (of.has_second_pair() ? 2 : 0);
+        const int products =
+            is_gradient_of_recurrence(graph.nodes)
+                ? (erases ? 14 : 9)  // states and cotangents twice, then the parts
+                : 1 + count(operation::read_states) + (erases ? 1 : 0) + (of.has_second_pair() ? 2 : 0);
         return product(2 * products, {{"B", call.batches},
                                       {"H", call.heads},
                                       {"Lq", call.queries},

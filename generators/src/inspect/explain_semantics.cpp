@@ -97,15 +97,16 @@ bool uses(const graph_ir& graph, operation op) {
 }
 
 std::vector<choice> choices_of_gradient_of_recurrence() {
-    return {{"order",
-             "all tokens forwards and all of them backwards; the state before each chunk of 16 tokens and the cotangent "
-             "behind it are kept"},
-            {"chunks",
-             "each makes its states and their cotangents again, token by token, and from them the cotangents of what "
-             "its tokens read and write"},
-            {"memory",
-             "a thread keeps 2 x depth x value depth numbers for each chunk of the tokens, of one state at a time"},
-            {"decays", "no decay is divided by; a log decay of -infinity is a decay of 0"}};
+    return {
+        {"order",
+         "all tokens forwards and all of them backwards; the state before each chunk of 16 tokens and the cotangent "
+         "behind it are kept"},
+        {"chunks",
+         "each makes its states and their cotangents again, token by token, and from them the cotangents of what "
+         "its tokens read and write"},
+        {"memory",
+         "a thread keeps 2 x depth x value depth numbers for each chunk of the tokens, of one state at a time"},
+        {"decays", "no decay is divided by; a log decay of -infinity is a decay of 0"}};
 }
 
 std::vector<choice> choices_of_recurrence(const graph_ir& graph) {

@@ -6,6 +6,8 @@
 #include "inspect/node_text.hpp"
 #include "plans/kernel_plan.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <type_traits>
@@ -166,11 +168,9 @@ json json_of(const key_pass& pass, const graph_ir& graph) {
 template <class Body> json json_of_body(const Body& body, const graph_ir& graph) {
     json object{{"grid", json_of(body.grid)}};
     if constexpr (std::is_same_v<Body, chunk_plan>) {
-        object["chunk"] = {{"tokens", body.tokens},
-                           {"rows", body.rows},
-                           {"vectors", body.vectors},
-                           {"solves", body.solves},
-                           {"by_channels", body.by_channels}};
+        object["chunk"] = {{"tokens", body.tokens},           {"rows", body.rows},
+                           {"vectors", body.vectors},         {"solves", body.solves},
+                           {"by_channels", body.by_channels}, {"backwards", is_gradient_of_recurrence(graph.nodes)}};
     } else if constexpr (std::is_same_v<Body, sweep_plan>) {
         object["sweep"] = {{"products", words_of(body.how)},
                            {"queries", body.queries},
@@ -305,6 +305,10 @@ std::string text_of_sweep(const json& sweep) {
 }
 
 std::string text_of_chunk(const json& chunk) {
+    if (chunk["backwards"].get<bool>())
+        return line("chunk",
+                    fmt::format("{} tokens, one after the other, forwards and backwards; decays of {}",
+                                chunk["tokens"].get<int>(), chunk["by_channels"].get<bool>() ? "channels" : "tokens"));
     return line("chunk", fmt::format("{} tokens, {} rows x {} vectors in registers, decays of {}{}",
                                      chunk["tokens"].get<int>(), chunk["rows"].get<int>(), chunk["vectors"].get<int>(),
                                      chunk["by_channels"].get<bool>() ? "channels" : "tokens",

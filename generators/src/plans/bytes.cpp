@@ -32,7 +32,7 @@ int modified_weights(const plan& core) {
 
 /// The numbers of a schedule that decide how much is kept. A GPU's threads keep as much as a CPU's single lane would.
 struct kept_sizes {
-    int query_block{}, key_block{}, query_tile{}, lanes{1}, keys_of_step{}, key_tile{}, value_tile{}, chunk{1},
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, keys_of_step{1}, key_tile{}, value_tile{}, chunk{1},
         pairing{1};
 };
 

@@ -165,7 +165,9 @@ chunk_plan body_of(const cpu_recurrence& cut, const kernel_request& request) {
             .vectors = cut.vectors,
             .solves = solves(graph, of),
             .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel,
-            .fetched = cut.block > 1 && !is_gradient_of_recurrence(graph.nodes) ? fetched_rows_of(request, of) : std::vector<chunk_plan::fetched_rows>{}};
+            .fetched = cut.block > 1 && !is_gradient_of_recurrence(graph.nodes)
+                           ? fetched_rows_of(request, of)
+                           : std::vector<chunk_plan::fetched_rows>{}};
 }
 
 pair_shape shape_of(kind output) {
