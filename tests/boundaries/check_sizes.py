@@ -53,6 +53,7 @@ WITHOUT_HEADER = {  # file: (the header that declares it, why)
     "generators/src/stages/narrow_products.cpp": ("stages/score_tile.hpp", "the products of a score_tile whose factors are codes"),
     "generators/src/stages/precomputed_products.cpp": ("stages/precomputed.hpp", "one way to make a precomputed_tensor"),
     "generators/src/cpu/backward_places.cpp": ("cpu/backward.hpp", "the gradients that a backward_sweep places"),
+    "generators/src/cpu/recurrence_gradient_places.cpp": ("cpu/recurrence_gradient.hpp", "the gradients that a backward_sweep places"),
     "generators/src/cpu/backward_products.cpp": ("cpu/backward.hpp", "the gradients of a backward_sweep that are matrix products"),
     "generators/src/cpu/pair_block_bf16.cpp": ("cpu/pair_block.hpp", "the products of a pair_block of bf16"),
     "generators/src/kernel/schedule_json.cpp": ("kernel/schedule_fields.hpp", "schedules as text, by the fields that it lists"),
