@@ -94,11 +94,13 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     return s;
 }
 
-/// Half of the registers hold sums, of as many rows as a chunk has. A chunk of one token has the sums of a whole row of
-/// values, since one sum that waits for itself takes as long as four.
+/// Half of the registers hold sums. Of 16 registers, 4 rows by 2 vectors take 6 loads for 8 products, and 8 rows by one
+/// vector 9; where there are 32, an instruction reads a number and repeats it. A chunk of one token has the sums of a
+/// whole row of values, since one sum that waits for itself takes as long as four.
 cpu_recurrence default_cpu_recurrence(const level& isa, int tokens) {
-    const int rows = std::min(tokens, isa.registers >= 32 ? 16 : 8);
-    return {.lanes = isa.lanes, .block = tokens, .rows = rows, .vectors = std::clamp(isa.registers / 2 / rows, 1, 8)};
+    const int sums = isa.registers / 2;
+    const int rows = isa.registers >= 32 ? std::min(tokens, sums) : tokens >= 8 ? 4 : tokens >= 4 ? 2 : 1;
+    return {.lanes = isa.lanes, .block = tokens, .rows = rows, .vectors = std::clamp(sums / rows, 1, 8)};
 }
 
 int part_of(int whole, int most) {
