@@ -10,6 +10,7 @@
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
 #include "gpu/remade_tasks.hpp"
+#include "gpu/shared_schedules.hpp"
 #include "gpu/tensor_decode.hpp"
 #include "gpu/tensor_prefill.hpp"
 #include "kernel/shared_memory.hpp"
@@ -68,16 +69,22 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
 }
 
 /// The stores, an output for each tensor.
-Pipeline pipeline_of_stores(const kernel_frame& f, int lanes) {
+Pipeline pipeline_of_stores(const kernel_frame& f) {
+    const bool on_gpu = f.request.on_gpu();
+    const int lanes = on_gpu ? threads_of_stored_row : lanes_of(f.request.schedule);
     std::vector<Func> results;
     each_stored(f.graph(), [&](std::size_t input) {
         stored_tensor stored(f, static_cast<int>(input), lanes);
-        schedule_stores(stored, f, lanes);
+        if (on_gpu)
+            schedule_stores_on_gpu(stored, f);
+        else
+            schedule_stores(stored, f, lanes);
         results.push_back(stored.result);
     });
     if (results.empty()) return {};
     Pipeline all(results);
     all.add_custom_lowering_pass(new allow_empty_inputs);
+    if (on_gpu) all.add_custom_lowering_pass(new halves_as_words);
     return all;
 }
 
@@ -131,10 +138,9 @@ Buffer<> with_instructions(const Buffer<>& code) {
     return made;
 }
 
-}  // namespace
-
-Module lowered_kernel::module(const std::string& symbol, const Target& target, const pass_observer& observer) const {
-    Pipeline compiled = attention;
+/// A pipeline as a module for the target; `order` are its outputs as a call has them, as places among its own.
+Module module_of(Pipeline compiled, const std::vector<Argument>& arguments, const std::vector<int>& order,
+                 const std::string& symbol, const Target& target, const pass_observer& observer) {
     if (target.has_feature(Target::Vulkan)) compiled.add_custom_lowering_pass(new words_for_vulkan);
     if (target.has_feature(Target::OpenCL)) compiled.add_custom_lowering_pass(new words_for_opencl);
     if (target.has_feature(Target::CUDA)) compiled.add_custom_lowering_pass(new named_choices);
@@ -174,10 +180,21 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     return ordered;
 }
 
+}  // namespace
+
+Module lowered_kernel::module(const std::string& symbol, const Target& target, const pass_observer& observer) const {
+    return module_of(attention, arguments, order, symbol, target, observer);
+}
+
+Module lowered_kernel::module_of_stores(const std::string& name, const Target& target) const {
+    if (target.has_gpu_feature()) return module_of(stores, arguments, {}, name, target, {});
+    return Pipeline(stores).compile_to_module(arguments, name, target);
+}
+
 std::vector<Module> lowered_kernel::beside(const std::string& symbol, const Target& target) const {
     std::vector<Module> all;
     if (blocks.defined()) all.push_back(Pipeline(blocks).compile_to_module(arguments, symbol + "_blocks", target));
-    if (stores.defined()) all.push_back(Pipeline(stores).compile_to_module(arguments, symbol + "_stores", target));
+    if (stores.defined()) all.push_back(module_of_stores(symbol + "_stores", target));
     return all;
 }
 
@@ -317,7 +334,7 @@ lowered_kernel lower(const kernel_request& request) {
     check_passes(all, planned);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
-        return {frame.inputs.arguments(), all, planned.places(), pipeline_of_stores(frame, lanes_of(request.schedule)),
+        return {frame.inputs.arguments(), all, planned.places(), pipeline_of_stores(frame),
                 pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
@@ -325,7 +342,7 @@ lowered_kernel lower(const kernel_request& request) {
     return {frame.inputs.arguments(),
             all,
             planned.places(),
-            {},
+            pipeline_of_stores(frame),
             pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 

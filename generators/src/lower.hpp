@@ -26,6 +26,8 @@ struct lowered_kernel {
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target,
                           const pass_observer& observer = {}) const;
+    /// The stores under a name of their own; only if there are any.
+    Halide::Module module_of_stores(const std::string& name, const Halide::Target& target) const;
     /// The modules of the other functions: the symbol with _blocks and, if anything is stored, _stores.
     std::vector<Halide::Module> beside(const std::string& symbol, const Halide::Target& target) const;
 };

@@ -135,14 +135,15 @@ TEST_CASE("what no kernel is made of is refused by the plan, in one sentence eac
         return kernels_of({&of, 1}, build).front().request.schedule;
     };
     const schedule in_v4 = usual(dsl::ir_of<plain>, build(v4)), few = usual(dsl::ir_of<plain>, build(v4, "decode")),
-                   on_cuda = usual(dsl::ir_of<plain>, build("cuda"));
+                   on_cuda = usual(dsl::ir_of<plain>, build("cuda")),
+                   on_vulkan = usual(dsl::ir_of<plain>, build("vulkan"));
     schedule paired = in_v4;
     std::get<cpu_prefill>(paired).pairing = 2;
     refuses(dsl::ir_of<plain>, build(v4), paired, "a pairing of 2 needs q, k and v of bf16");
     refuses(dsl::ir_of<plain>, build(v4), on_cuda, "expected a schedule for a CPU");
     refuses(dsl::ir_of<golden_gradients::causal_gradient>, build(v4), in_v4, "expected a schedule for a gradient");
     refuses(dsl::ir_of<differential>, build("cuda"), on_cuda, "more than one softmax has no kernel on a GPU yet");
-    refuses(dsl::ir_of<planned::stored>, build("cuda"), on_cuda, "a graph that stores has no kernel on a GPU yet");
+    refuses(dsl::ir_of<planned::stored>, build("vulkan"), on_vulkan, "a graph that stores has no kernel for Vulkan yet");
     refuses(dsl::ir_of<planned::chosen>, build("cuda"), on_cuda, "what is precomputed has no kernel on a GPU yet");
     refuses(dsl::ir_of<two_products>, build(v4), few, "no kernel for decode: an output has an axis of keys");
     std::get<cpu_prefill>(paired).pairing = 3;

@@ -303,13 +303,13 @@ TEST_CASE("keys and values are stored in one pool", "[stores]") {
 }
 
 TEST_CASE(
-    "stores have no kernel on a GPU yet, and are no operator of a system whose operators leave their inputs alone",
+    "stores have no kernel for Vulkan yet, and are no operator of a system whose operators leave their inputs alone",
     "[stores]") {
     const generators::variant of{"my::step", ir_of<contiguous>};
     const auto list = generators::kernels_of(
-        {&of, 1}, {.targets = {"opencl"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
+        {&of, 1}, {.targets = {"vulkan"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
     CHECK_THROWS_WITH(generators::lower(list.front().request),
-                      "a graph that stores has no kernel on a GPU yet; try TARGETS of CPUs");
+                      "a graph that stores has no kernel for Vulkan yet; try TARGETS of CPUs, opencl or cuda");
     static const kernel_table table{
         .version = kernel_table_version, .variant = "my::step", .graph = ir_of<contiguous>, .kernels = {}};
     const attune_variant handle{ATTUNE_C_VERSION, nullptr, +[]() -> const kernel_table& { return table; }};

@@ -27,6 +27,7 @@ void emit_object(std::span<const listed_kernel> kernels, const level& isa, const
     std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
         const auto start = std::chrono::steady_clock::now();
+        const std::size_t before = modules.size();
         std::string takes;
         try {
             lowered_kernel lowered = lower(k.request);
@@ -37,8 +38,10 @@ void emit_object(std::span<const listed_kernel> kernels, const level& isa, const
                     shared = std::max(shared, shared_memory(function.body));
                 takes = fmt::format(", {} bytes of shared memory", shared);
             }
-            if (assembles) modules.back() = with_machine_code(modules.back(), *assembles);
             for (Halide::Module& each : lowered.beside(k.symbol, target)) modules.push_back(std::move(each));
+            if (assembles)
+                for (std::size_t i = before; i < modules.size(); ++i)
+                    modules[i] = with_machine_code(modules[i], *assembles);
         } catch (const Halide::Error& problem) {  // not a std::exception
             refused += (refused.empty() ? "" : "\n") + k.of->name + ": Halide could not compile it: " + problem.what();
             continue;

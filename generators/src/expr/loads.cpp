@@ -70,6 +70,50 @@ quantity pointwise::load_precomputed(const instruction& node) {
     return {select(masked, 0.0f, element), masked};
 }
 
+/// Whether an index is the position along the axis itself, and so inside.
+bool pointwise::goes_along(const instruction& index, axis_kind along) const {
+    const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
+    return (along == axis_kind::batch && index.op == operation::b) ||
+           (along == axis_kind::head && index.op == operation::h) ||
+           (along == axis_kind::query && index.op == operation::q_idx &&
+            !length_is_given(request_.graph(), operation::queries)) ||
+           (along == axis_kind::key && index.op == operation::kv_idx &&
+            !length_is_given(request_.graph(), operation::keys)) ||
+           (is_channel && index.op == operation::d_idx) || (is_channel && runs_over_channels(index, along));
+}
+
+Expr pointwise::is_inside(int number) {
+    const auto [found, is_new] = inside_.try_emplace(number, Internal::const_true());
+    const instruction& node = request_.graph().nodes[number];
+    if (!is_new || family_of(node.op) == family::sums) return found->second;
+    Expr all = Internal::const_true();
+    const auto expect = [&](const Expr& holds) { all = is_const_one(all) ? holds : all && holds; };
+    const bool chooses = node.op == operation::where;
+    if (chooses || node.op == operation::logical_and || node.op == operation::logical_or) {
+        const Expr first = condition(node.arguments[0]), others = is_inside(node.arguments[1]);
+        expect(is_inside(node.arguments[0]));
+        if (chooses)
+            expect(select(first, others, is_inside(node.arguments[2])));
+        else
+            expect(others || (node.op == operation::logical_and ? !first : first));
+        return inside_[number] = simplify(all);
+    }
+    const bool reads = node.op == operation::load && request_.graph().nodes[node.arguments[0]].op == operation::input;
+    for (int i = reads ? 1 : 0; i < node.argument_count; ++i) {
+        expect(is_inside(node.arguments[i]));
+        if (!reads) continue;
+        const int input = request_.graph().nodes[node.arguments[0]].input;
+        const input_declaration& declared = request_.graph().inputs[input];
+        const instruction& index = request_.graph().nodes[node.arguments[i]];
+        const axis_kind along = declared.axes[i - 1].kind;
+        if (goes_along(index, along) || (along == axis_kind::key_head && index.op == operation::h)) continue;
+        if (index.op == operation::d_idx) continue;  // the channels of a row are those that its tensor has
+        const Expr position = evaluate(node.arguments[i], true).value;
+        expect(position >= 0 && position < inputs_.tensor(input).dim(declared.rank - i).extent());
+    }
+    return inside_[number] = simplify(all);
+}
+
 std::vector<Expr> pointwise::place_of(int load) {
     const instruction& node = request_.graph().nodes[load];
     const int input = request_.graph().nodes[node.arguments[0]].input;
@@ -93,15 +137,7 @@ std::vector<Expr> pointwise::place_of(int load) {
             continue;
         }
         const Expr position = evaluate(argument, true).value;
-        const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
-        const bool inside = (along == axis_kind::batch && index == operation::b) ||
-                            (along == axis_kind::head && index == operation::h) ||
-                            (along == axis_kind::query && index == operation::q_idx &&
-                             !length_is_given(request_.graph(), operation::queries)) ||
-                            (along == axis_kind::key && index == operation::kv_idx &&
-                             !length_is_given(request_.graph(), operation::keys)) ||
-                            (is_channel && index == operation::d_idx) ||
-                            (is_channel && runs_over_channels(request_.graph().nodes[argument], along));
+        const bool inside = goes_along(request_.graph().nodes[argument], along);
         const bool is_key = along == axis_kind::key && !length_is_given(request_.graph(), operation::keys);
         const bool is_refused_outside =
             is_of_channels_alone(request_.graph(), depends_, argument) && always_read(request_.graph())[load];

@@ -49,6 +49,9 @@ public:
     Halide::Expr byte_of(int node);
     /// The place that a load of an input reads, innermost axis first; inside the tensor.
     std::vector<Halide::Expr> place_of(int load);
+    /// Whether all that a number reads to be computed lies inside of the tensors that it reads, and so does the element
+    /// itself if the number is one. Only indices that nobody could check before the call are outside.
+    Halide::Expr is_inside(int number);
     /// The element of the tensor at which the row of a load along d_idx begins.
     Halide::Expr row_of(int load);
 
@@ -62,6 +65,7 @@ private:
     /// Whether an index is a bound one that runs over this extent.
     bool runs_over(const instruction& index, int extent) const;
     bool runs_over_channels(const instruction& index, axis_kind along) const;
+    bool goes_along(const instruction& index, axis_kind along) const;
     bool is_precomputing() const { return !at_.extents.empty(); }
     quantity reduce(const instruction& node, bool as_index);
     /// An integer as a real without a conversion; undefined if that takes no fewer instructions.
@@ -82,6 +86,7 @@ private:
     const std::vector<dependence>& depends_;
     place at_;
     std::map<std::pair<int, bool>, quantity> done_;
+    std::map<int, Halide::Expr> inside_;
 };
 
 }  // namespace attune::generators::inline expr

@@ -1,5 +1,6 @@
 #include "gpu/shared_schedules.hpp"
 
+#include <tuple>
 #include <vector>
 
 namespace attune::generators::inline gpu {
@@ -108,6 +109,40 @@ void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f) {
     else
         its.result.reorder(dx, p, d, po, h, b).fuse(h, b, b).gpu_blocks(d, po, b);
     its.result.gpu_threads(dx, p);
+}
+
+void schedule_stores_on_gpu(stored_tensor& its, const kernel_frame& f) {
+    // Schedule
+    OutputImageParam buffer = its.result.output_buffer();
+    for (int axis = 0; axis < its.result.dimensions(); ++axis) buffer.dim(axis).set_min(0);
+    buffer.dim(0).set_stride(f.inputs.tensor(its.input).dim(0).stride());
+    its.result.gpu_single_thread();  // leaves no launch, but elements that are kept would else count as the host's
+    for (int i = 0; i < static_cast<int>(its.stores.size()); ++i) {
+        stored_tensor::made_store& each = its.stores[static_cast<std::size_t>(i)];
+        const auto& [h, q, b] = std::tuple(each.rows.x, each.rows.y, each.rows.z);
+        const Var thread("thread");
+        const RVar head_of_query("head_of_query");  // fused, as only the first number of a block may be large
+        Stage stored = its.result.update(i);
+        // Of two rows with one place either may be the last, as on CPUs.
+        stored.allow_race_conditions().fuse(h, q, head_of_query);
+        if (each.channels >= 0) {
+            const Var d = its.result.args()[static_cast<std::size_t>(each.channels)];
+            stored.split(d, d, thread, threads_of_stored_row, TailStrategy::GuardWithIf)
+                .reorder(d, thread, head_of_query, b)
+                .gpu_threads(thread);
+        }
+        stored.gpu_blocks(head_of_query, b);
+        const LoopLevel row(its.result, head_of_query);
+        for (Func number : each.shared)
+            number.compute_at(row).store_in(MemoryType::GPUShared).bound_extent(f.q, 1).gpu_threads(f.q);
+        for (stored_tensor::made_store::lanes& of_row : each.by_lanes) {
+            of_row.largest.compute_at(row)
+                .store_in(MemoryType::GPUShared)
+                .bound_extent(of_row.lane, threads_of_stored_row)
+                .gpu_threads(of_row.lane);
+            of_row.largest.update().reorder(of_row.step, of_row.lane).gpu_threads(of_row.lane);
+        }
+    }
 }
 
 }  // namespace attune::generators::inline gpu

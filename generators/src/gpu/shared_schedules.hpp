@@ -3,6 +3,7 @@
 #include "stages/merged_splits.hpp"
 #include "stages/projections.hpp"
 #include "stages/split_ranges.hpp"
+#include "stages/stored_tensor.hpp"
 
 namespace attune::generators::inline gpu {
 
@@ -28,5 +29,10 @@ void schedule_ranges(split_ranges& its, const Halide::LoopLevel& task, const Hal
 void schedule_of_group(Halide::Func kinds);
 
 void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f);
+
+inline constexpr int threads_of_stored_row = 32;  ///< a warp, which also shares out a row's largest element
+
+/// Schedules the stores as an output of its own: a launch for each, a block of threads for each row.
+void schedule_stores_on_gpu(stored_tensor& its, const kernel_frame& f);
 
 }  // namespace attune::generators::inline gpu

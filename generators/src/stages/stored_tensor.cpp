@@ -20,6 +20,10 @@ Expr element_of(element_type element, const Type& type, const quantity& x) {
     return e4m3 || element == element_type::f8_e5m2 ? to_f8(e4m3, number) : stored_as(type, number);
 }
 
+/// Truth values as rows keep them. A GPU's rows lie in shared memory beside reals: of bytes there Halide believes that
+/// they lie behind its end, and leaves out what reads them.
+Type flag_type(const kernel_frame& f) { return f.request.on_gpu() ? Int(32) : UInt(8); }
+
 std::vector<int> arguments_of(const instruction& node) {
     return {node.arguments.begin(), node.arguments.begin() + node.argument_count};
 }
@@ -33,13 +37,25 @@ public:
     /// The place of a row, at which the shared numbers under the roots are known.
     place at(const std::vector<int>& roots, const row& of) {
         place here{of[2], clamp(of[1] * f_.group(), 0, f_.inputs.heads - 1), of[0], 0, f_.inputs.key_length};
-        for (const int n : hoistable(f_.graph(), f_.depends, roots, {})) here.known.emplace(n, number(n, of));
+        for (const int n : f_.request.on_gpu() ? sums_under(roots) : hoistable(f_.graph(), f_.depends, roots, {}))
+            here.known.emplace(n, number(n, of));
         return here;
     }
     std::vector<Func> all;  ///< (query, key head, batch)
     std::vector<stored_tensor::made_store::lanes> by_lanes;
 
 private:
+    /// On a GPU sums alone are shared, since threads would wait for each number: all else takes each a few
+    /// instructions.
+    std::vector<int> sums_under(const std::vector<int>& roots) const {
+        const std::vector<bool> reached = under(f_.graph(), roots);
+        std::vector<int> sums;
+        for (int n = 0; n < static_cast<int>(reached.size()); ++n)
+            if (reached[n] && family_of(f_.node(n).op) == family::sums && !f_.depends[n].channel &&
+                !f_.depends[n].bound)
+                sums.push_back(n);
+        return sums;
+    }
     /// The largest element of a row of whole vectors, in lanes: a maximum depends on no order. Undefined for other
     /// nodes.
     quantity largest_by_lanes(int n, const place& here) {
@@ -75,13 +91,14 @@ private:
             quantity x = largest_by_lanes(n, here);
             if (!x.value.defined()) x = f_.evaluate(n, here);
             found->second = {Func("shared_" + std::to_string(n)), x.value.type().is_bool(), x.masked.defined()};
-            found->second.of(f_.q, f_.h, f_.b) = Tuple(x.value.type().is_bool() ? cast<std::uint8_t>(x.value) : x.value,
-                                                       cast<std::uint8_t>(x.masked.defined() ? x.masked : false));
+            found->second.of(f_.q, f_.h, f_.b) =
+                Tuple(x.value.type().is_bool() ? cast(flag_type(f_), x.value) : x.value,
+                      cast(flag_type(f_), x.masked.defined() ? x.masked : Internal::const_false()));
             all.push_back(found->second.of);
         }
         const kept& its = known_.at(n);
         const FuncRef made = its.of(of[0], of[1], of[2]);
-        const Expr zero = cast<std::uint8_t>(0);
+        const Expr zero = cast(flag_type(f_), 0);
         return {its.is_condition ? made[0] != zero : Expr(made[0]), its.may_be_masked ? made[1] != zero : Expr()};
     }
 
@@ -128,7 +145,22 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store, i
     std::vector<Expr> to = of.place_of(store.element);
     if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // every channel is within the row
     const element_type element = f.graph().inputs[static_cast<std::size_t>(input)].element;
-    if (written.has_condition()) rows.where(of(written.condition).value);
+    if (f.request.on_gpu()) {
+        // Indices in a GPU's memory are not checked before the call: a row without a place is left out. One number
+        // says so for all threads.
+        const bool by_row = written.has_condition() && !f.depends[written.condition].channel;
+        pointwise of_row(f.request, f.inputs, shared.at(roots, {f.q, f.h, f.b}));
+        Expr stores = of_row.is_inside(store.element);
+        if (by_row) stores = stores && of_row.is_inside(written.condition) && of_row(written.condition).value;
+        Func placed("placed");
+        placed(f.q, f.h, f.b) = cast(flag_type(f), stores);
+        shared.all.push_back(placed);
+        rows.where(placed(rows.y, rows.x, rows.z) != cast(flag_type(f), 0));
+        if (written.has_condition() && !by_row)
+            rows.where(of.is_inside(written.condition) && of(written.condition).value);
+    } else if (written.has_condition()) {
+        rows.where(of(written.condition).value);
+    }
     result(to) = element_of(element, f.inputs.tensor(input).type(), of(written.value));
     made.shared = shared.all, made.by_lanes = shared.by_lanes;
     made.elements = rows.x.extent() * rows.y.extent() * rows.z.extent();

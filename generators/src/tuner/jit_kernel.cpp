@@ -106,8 +106,8 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
         c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
         if (lowered.stores.defined()) {
             const std::string name = c.symbol + "_stores";
-            const Halide::Module before =
-                Halide::Pipeline(lowered.stores).compile_to_module(lowered.arguments, name, target);
+            Halide::Module before = lowered.module_of_stores(name, target);
+            if (made.request.on_gpu()) before = for_the_machine_alone(before);
             c.stores = Halide::Internal::JITModule(before, before.get_function_by_name(name), {support});
         }
     } catch (const Halide::Error& problem) {  // not a std::exception

@@ -10,8 +10,10 @@ namespace attune::detail {
 struct device_call {
     const char* target;
     int (*kernel)(void**){};
-    void** argv{};  ///< as kernel::call takes them
-    std::span<halide_buffer_t* const> inputs{}, outputs{},
+    void** argv{};            ///< as kernel::call takes them
+    int (*stores)(void**){};  ///< what runs before it on the same queue; null if nothing is stored
+    void** stores_argv{};
+    std::span<halide_buffer_t* const> inputs{}, outputs{}, stored{},  ///< inputs in host memory that `stores` writes
         kept{};  ///< of argv; `kept` lies on the device only. Without host memory: `device` is an address of the
                  ///< caller's
     std::span<const std::string_view> names{};  ///< of the inputs, then of the outputs

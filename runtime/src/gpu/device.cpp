@@ -142,13 +142,18 @@ int run(void* user_context, void* place, const device_call& call) {
     for (halide_buffer_t* each : call.inputs)
         if (each->host) each->flags |= halide_buffer_flag_host_dirty;
     call.argv[0] = place;
+    if (call.stores) {
+        call.stores_argv[0] = place;
+        if (const int code = call.stores(call.stores_argv)) return code;
+    }
     if (const int code = call.kernel(call.argv)) return code;
     bool wait = call.wait;
-    for (halide_buffer_t* each : call.outputs)
-        if (each->host) {
-            if (const int code = halide_copy_to_host(user_context, each)) return code;
-            wait = true;  // into pinned memory a stream copies when it gets to it
-        }
+    for (const auto& list : {call.stored, call.outputs})
+        for (halide_buffer_t* each : list)
+            if (each->host) {
+                if (const int code = halide_copy_to_host(user_context, each)) return code;
+                wait = true;  // into pinned memory a stream copies when it gets to it
+            }
     return wait ? halide_device_sync(user_context, call.outputs.front()) : 0;
 }
 

@@ -40,6 +40,12 @@ inline constexpr auto page = block_table(b, kv_idx / 16);
 inline constexpr auto of_pages = q * t(keys(k_pages(page, h, kv_idx % 16, d_idx), length)) * rsqrt(depth);
 inline constexpr auto paged =
     softmax(mask(of_pages, causal_bottom_right)) * values(v_pages(page, h, kv_idx % 16, d_idx), length);
+/// New keys and values, stored by the call that reads them.
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);
+inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
+                                       store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
+                                       out = softmax(mask(scores, causal_bottom_right)) * v);
 
 /// Queries and keys that are rotated, and codes with a scale a key: computed as rows are read, and rounded to bf16.
 inline constexpr auto cosines = input<"cosines", f32>(position, axis<"pair">);

@@ -2,6 +2,7 @@
 // other kernel for few queries takes.
 #include "tensor_calls.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -87,6 +88,29 @@ TEST_CASE("few queries read keys and values in pages of 16 where they lie, by te
         call.reset_outputs();
         detail::call(detail::table_of<formula>(), call.arguments(), on_device);
         CHECK(call.largest_error(call.expected(), "out") < tolerance(element_type::bf16));
+    }
+}
+
+TEST_CASE("few queries read by tensor cores what their call stores, and not what lay there") {
+    if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
+    for (const std::int64_t queries : {1, 5}) {
+        constexpr std::int64_t keys = 130;
+        const shape of{.batches = 2,
+                       .heads = 8,
+                       .key_heads = 2,
+                       .queries = queries,
+                       .keys = keys,
+                       .depth = depth,
+                       .value_depth = depth};
+        workload call = call_of(dsl::ir_of<tensor::stored>, of, element_type::bf16, {keys, 70});
+        constexpr std::uint16_t nan = 0x7fc0;
+        for (const char* name : {"k", "v"})
+            for (std::int64_t row = 0; row < 4; ++row)
+                for (std::int64_t key = (row < 2 ? keys : 70) - queries; key < (row < 2 ? keys : 70); ++key)
+                    std::fill_n(call[name].halves.begin() + (row * keys + key) * depth, depth, nan);
+        const auto expected = call.expected();
+        compare(call, detail::table_of<tensor::stored>(), element_type::bf16, by_tensor_cores);
+        for (const char* name : {"k", "v"}) CHECK(call.largest_error(expected, name) == 0);
     }
 }
 

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
@@ -81,18 +80,6 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
     }
 }
 
-/// Writes 0 to every element, axes from `axis` inwards.
-void clear(std::byte* at, const tensor& t, int axis = 0) {
-    const auto size = static_cast<std::size_t>(bytes_of(t.type()));
-    for (std::int64_t i = 0; i < t.extent(axis); ++i) {
-        std::byte* const to = at + i * t.stride(axis) * static_cast<std::int64_t>(size);
-        if (axis + 1 < t.rank())
-            clear(to, t, axis + 1);
-        else
-            std::memset(to, 0, size);
-    }
-}
-
 /// Whether the runtime calls the kernel once for each chunk of a state. The gradient of a recurrence is one call.
 bool goes_by_chunks(const graph_ir& graph) {
     return has_recurrences(graph.nodes) && !is_gradient_of_recurrence(graph.nodes);
@@ -118,6 +105,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_stored(table.graph, given_, shape_);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
+    if (is_device(chosen().target)) check_copied_apart(table.graph, given_);
     if (has_recurrences(table.graph.nodes)) check_recurrence();
     how_.deterministic = is_deterministic(how);
     bind_inputs();
@@ -275,15 +263,19 @@ bool bound_call::nothing_to_do() const {
            });
 }
 
-void bound_call::store(std::span<void* const> bound, int threads) const {
-    if (!chosen().stores) return;
+void** bound_call::arguments_of_stores(std::span<void* const> bound, scratch& memory) const {
     const std::size_t inputs = inputs_of_kernel();
-    scratch memory;
     auto** const argv = static_cast<void**>(memory.take((inputs + table_.graph.stores.size()) * sizeof(void*)));
     if (!argv) throw std::bad_alloc();
     void** next = std::copy_n(bound.begin(), inputs, argv);
     each_stored(table_.graph, [&](std::size_t input) { *next++ = bound[1 + input]; });
-    table_.invoke(chosen().stores, argv, threads, tasks(), nullptr);
+    return argv;
+}
+
+void bound_call::store(std::span<void* const> bound, int threads) const {
+    if (!chosen().stores || is_device(chosen().target)) return;  // a device's: run_on_device
+    scratch memory;
+    table_.invoke(chosen().stores, arguments_of_stores(bound, memory), threads, tasks(), nullptr);
 }
 
 void bound_call::run(run_arguments with, int threads) const {
@@ -297,7 +289,8 @@ void bound_call::run(run_arguments with, int threads) const {
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
-    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph)) {
+    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph) ||
+        is_device(calls.front()->chosen().target)) {
         for (const bound_call* each : calls) each->run(threads);
         return;
     }
@@ -342,12 +335,22 @@ void bound_call::run_on_device(const lent& with, int threads) const {
     const std::size_t made = graph.outputs.size(), kept = with.kept.size();
     const std::span<void*> written = with.argv.last(made + kept);
     for (std::size_t i = 0; i < written.size(); ++i) add(written[i], i < made ? graph.outputs[i].name : "");
-    const std::span all(buffers);
+    const std::size_t passed = buffers.size();
+    if (chosen().stores)
+        each_stored(graph, [&](std::size_t input) {
+            if (const tensor& t = given_.inputs[input]->view; t.where() == memory::host && !t.empty())
+                buffers.push_back(static_cast<halide_buffer_t*>(with.argv[1 + input]));
+        });
+    const std::span all = std::span(buffers).first(passed);
+    scratch of_stores;
     device_call call{.target = chosen().target,
                      .kernel = chosen().call,
                      .argv = with.argv.data(),
+                     .stores = chosen().stores,
+                     .stores_argv = chosen().stores ? arguments_of_stores(with.argv, of_stores) : nullptr,
                      .inputs = all.first(all.size() - made - kept),
                      .outputs = all.last(made + kept).first(made),
+                     .stored = std::span(buffers).subspan(passed),
                      .kept = all.last(kept),
                      .names = names,
                      .device = device_,
@@ -357,14 +360,6 @@ void bound_call::run_on_device(const lent& with, int threads) const {
                      .keeps_scratch = most_splits_ != 0};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads, tasks(), nullptr);
-}
-
-void bound_call::write_empty_sums(const matched_arguments& given) const {
-    for (const named_argument* const each : given.outputs)
-        if (!each->view.empty() && where_ != memory::host)
-            fail("outputs in host memory for sums over nothing", each->view.description(), "no call");
-    for (const named_argument* const each : given.outputs)
-        if (!each->view.empty()) clear(static_cast<std::byte*>(each->view.mutable_data()), each->view);
 }
 
 block_map bound_call::blocks() {

@@ -95,6 +95,7 @@ private:
     void lend(lent& to, run_arguments with) const;
     std::size_t inputs_of_kernel() const;                        ///< and the user context
     void store(std::span<void* const> argv, int threads) const;  ///< before anything else is computed
+    void** arguments_of_stores(std::span<void* const> argv, scratch& memory) const;
     bool is_token_major() const;
     struct seen_keys {
         std::int64_t longest{}, most_seen{}, all_seen{};  ///< the longest of all lengths; of them what masks may leave

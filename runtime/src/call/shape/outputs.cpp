@@ -250,4 +250,17 @@ void check_apart(const graph_ir& graph, const matched_arguments& given) {
     each_stored(graph, [&](std::size_t input) { check(graph.inputs[input].name, given.inputs[input]->view, false); });
 }
 
+void check_copied_apart(const graph_ir& graph, const matched_arguments& given) {
+    each_stored(graph, [&](std::size_t input) {
+        const tensor& t = given.inputs[input]->view;
+        if (t.where() != memory::host) return;
+        for (std::size_t other = 0; other < input; ++other)
+            if (is_stored(graph, other) && given.inputs[other]->view.where() == memory::host &&
+                range_of(t).overlaps(range_of(given.inputs[other]->view)))
+                fail(say("what a GPU stores to in host memory of its own, ", graph.inputs[input].name, " apart from ",
+                         graph.inputs[other].name),
+                     "two tensors that overlap there", "the pool in the GPU's memory, or a CPU");
+    });
+}
+
 }  // namespace attune::detail
