@@ -277,7 +277,9 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
     } else if constexpr (by_tensor_cores<Cut>) {
         apply(cut, all, &states.front(), again ? &*again : nullptr, attention);
     } else {
-        apply(cut, all, states.empty() ? nullptr : &states.front(), attention);
+        std::vector<std::conditional_t<std::is_same_v<Cut, gpu_prefill>, prefill_softmax, decode_softmax>> softmaxes;
+        for (std::size_t i = 0; i < states.size(); ++i) softmaxes.push_back({states[i], *frames[i]});
+        apply(cut, all, softmaxes, attention);
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
     if (!frame.request.on_gpu()) attention.add_custom_lowering_pass(new transpose_squares);
@@ -339,10 +341,7 @@ lowered_kernel lower(const kernel_request& request) {
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     kernel_frame there(on_cpu);
-    return {frame.inputs.arguments(),
-            all,
-            planned.places(),
-            pipeline_of_stores(frame),
+    return {frame.inputs.arguments(), all, planned.places(), pipeline_of_stores(frame),
             pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 

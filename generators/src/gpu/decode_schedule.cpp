@@ -192,15 +192,19 @@ void decode_loops::schedule_state(const LoopLevel& own) {
 
 }  // namespace
 
-void apply(const gpu_decode& cut, kernel_stages& all, gpu_decode_state* state, Pipeline& attention) {
+void apply(const gpu_decode& cut, kernel_stages& all, const std::vector<decode_softmax>& softmaxes,
+           Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensor& each : all.before.all) schedule_tensor_on_gpu(each, f);
-    decode_loops(cut, *state, f).schedule(schedule_merged_rows_on_gpu(all.rows, f));
-    attention.add_custom_lowering_pass(new private_state({state->state.name()}));
-    attention.add_custom_lowering_pass(new bounded_loop(stage_loop(state->state, state->blocks.y)));
-    // As in prefill: the table has lost its name in shared memory, and is the only one of bytes there.
-    attention.add_custom_lowering_pass(new skip_blocks(
-        stage_loop(state->state, state->blocks.x), [](const Internal::Load& load) { return load.type == UInt(8); }));
+    const LoopLevel row = schedule_merged_rows_on_gpu(all.rows, f);
+    for (const auto& [state, frame] : softmaxes) {
+        decode_loops(cut, state, frame).schedule(row);
+        attention.add_custom_lowering_pass(new private_state({state.state.name()}));
+        attention.add_custom_lowering_pass(new bounded_loop(stage_loop(state.state, state.blocks.y)));
+        // As in prefill: the table has lost its name in shared memory, and is the only one of bytes there.
+        attention.add_custom_lowering_pass(new skip_blocks(
+            stage_loop(state.state, state.blocks.x), [](const Internal::Load& load) { return load.type == UInt(8); }));
+    }
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 

@@ -27,13 +27,14 @@ public:
           across_(std::max(cut.key_block / cut.key_tile, (f.value_depth() + cut.chunk - 1) / cut.chunk)),
           down_(cut.query_block / cut.query_tile) {}
 
-    /// Schedules a definition of some outputs, with the rows and the pass over the keys from which it is made; the
-    /// latter may be null.
-    void schedule(Func outputs, int definition, epilogue& rows, prefill_state* state);
+    /// Schedules a definition of some outputs, with the rows from which it is made, as threads have the value depths of
+    /// the state, which may be null. Returns the level of a task.
+    LoopLevel schedule(Func outputs, int definition, epilogue& rows, const prefill_state* state);
+    /// The pass over the keys at a task: of the softmax whose frame these loops have.
+    void schedule(prefill_state& state, const LoopLevel& task);
     void schedule(quadratic_outputs& pairs);
 
 private:
-    void schedule(prefill_state& state, const LoopLevel& task);
     void schedule_queries(score_tile& scores, const LoopLevel& task);
     void schedule_keys(score_tile& scores, const LoopLevel& block);
     void one_a_thread(Func f, const Var& i, int extent);
@@ -105,7 +106,7 @@ void prefill_loops::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const Va
         .unroll(y);
 }
 
-void prefill_loops::schedule(Func outputs, int definition, epilogue& rows, prefill_state* state) {
+LoopLevel prefill_loops::schedule(Func outputs, int definition, epilogue& rows, const prefill_state* state) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
@@ -128,7 +129,7 @@ void prefill_loops::schedule(Func outputs, int definition, epilogue& rows, prefi
         row.compute_at(task).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared);
         one_a_thread(row, qi, cut_.query_block);
     }
-    if (state) schedule(*state, task);
+    return task;
 }
 
 void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
@@ -266,23 +267,30 @@ void prefill_loops::schedule(quadratic_outputs& pairs) {
 
 }  // namespace
 
-void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Pipeline& attention) {
+void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<prefill_softmax>& softmaxes,
+           Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensors* tensors : {&all.before, &all.after})
         for (computed_tensor& each : tensors->all) schedule_tensor_on_gpu(each, f);
     prefill_loops loops(cut, f);
     if (!all.rows.empty()) {
         bind_outputs(all.rows, f);
-        loops.schedule(all.rows.outputs, 0, all.rows, state);
+        // All that weigh values have as many depths in a thread.
+        const auto weighs =
+            std::ranges::find_if(softmaxes, [](const auto& its) { return its.state.values.has_value(); });
+        const LoopLevel task =
+            loops.schedule(all.rows.outputs, 0, all.rows, weighs == softmaxes.end() ? nullptr : &weighs->state);
+        for (const auto& [state, frame] : softmaxes) prefill_loops(cut, frame).schedule(state, task);
     }
     for (quadratic_outputs& each : all.pairs) loops.schedule(each);
-    if (state) add_passes(*state, attention);
+    for (const auto& [state, frame] : softmaxes) add_passes(state, attention);
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 
 void schedule_task(const gpu_prefill& cut, const kernel_frame& f, Func outputs, int definition, epilogue& rows,
                    prefill_state* state) {
-    prefill_loops(cut, f).schedule(std::move(outputs), definition, rows, state);
+    prefill_loops loops(cut, f);
+    loops.schedule(*state, loops.schedule(std::move(outputs), definition, rows, state));
 }
 
 void add_passes(prefill_state& state, Pipeline& attention) {

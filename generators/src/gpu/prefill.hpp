@@ -2,10 +2,20 @@
 #include "stages/kernel_stages.hpp"
 #include "stages/prefill_state.hpp"
 
+#include <vector>
+
 namespace attune::generators::inline gpu {
 
-/// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. `state` may be null.
-void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Halide::Pipeline& attention);
+/// The pass over the keys for one of a graph's softmaxes.
+struct prefill_softmax {
+    prefill_state& state;
+    const kernel_frame& frame;
+};
+
+/// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. A block of threads makes one
+/// softmax after the other, each over its own blocks of keys; there may be none.
+void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<prefill_softmax>& softmaxes,
+           Halide::Pipeline& attention);
 
 /// Schedules one definition of some outputs, the first one or an update, with the rows and the state that are computed
 /// for it.

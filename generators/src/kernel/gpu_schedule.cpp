@@ -18,9 +18,14 @@ public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
         const auto& [graph, depends, core, hides, no_decode, gradient, of_heads, sizes, wraps, infinities] =
             *request.facts;
-        if (core.weights >= 0 && core.weights != core.statistic_node) ++further_tiles_;
-        for (const int node : core.summed_weights)
-            further_tiles_ += node != core.statistic_node && node != core.weights;
+        // Tiles of one softmax do not lie where those of another lay.
+        const std::vector<const plan*> cores = core.cores();
+        softmaxes_ = static_cast<int>(cores.size());
+        for (const plan* each : cores) {
+            int tiles = each->weights >= 0 && each->weights != each->statistic_node ? 1 : 0;
+            for (const int node : each->summed_weights) tiles += node != each->statistic_node && node != each->weights;
+            further_tiles_ = std::max(further_tiles_, tiles);
+        }
         std::vector<int> roots, known{core.contraction};
         for (const further_contraction& further : core.further) known.push_back(further.node);
         for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
@@ -37,7 +42,7 @@ public:
         floats += further_tiles_ == 0 ? std::max(scores, values)
                                       : scores + values + further_tiles_ * weights;  // and values where the scores were
         const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that masks it; maxima and sums
-        return 4 * (floats + rows);
+        return softmaxes_ * 4 * (floats + rows);
     }
     /// The same in decode, for its rows and the keys of a visit.
     int bytes(const gpu_decode& s) const {
@@ -49,7 +54,7 @@ public:
 
 private:
     depth_pair depths_;
-    int further_tiles_{}, hoisted_{};
+    int softmaxes_{1}, further_tiles_{}, hoisted_{};
 };
 
 /// Whether pairs have sums of reals of their own, for example over edges of a path. Each becomes a loop in the code of
@@ -88,7 +93,8 @@ gpu_prefill default_gpu_prefill(const kernel_request& request) {
     s.query_tile = std::clamp(s.query_block / least_down, 1, queries_a_thread);
     const auto depths_a_thread = [&](int across) { return (value_depth + across - 1) / across; };
     int across = 8;
-    while (across < 32 && s.query_tile * depths_a_thread(across) > most_accumulators) across *= 2;
+    const int softmaxes = static_cast<int>(request.core().cores().size());  // a thread keeps the sums of all
+    while (across < 32 && softmaxes * s.query_tile * depths_a_thread(across) > most_accumulators) across *= 2;
     s.key_tile = std::max(s.key_block / across, 1);
     s.chunk = depths_a_thread(across);
     if (s.chunk > 4) s.chunk = (s.chunk + 3) / 4 * 4;  // what a load fetches at once

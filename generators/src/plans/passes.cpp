@@ -89,9 +89,9 @@ private:
             if (!body.again) return add("halves_as_words", "");
             add("marked_tasks", "outputs");
         }
-        if (!body.cores.empty()) {
-            add("private_state", "state");
-            add("skip_blocks_on_gpu", "state.blocks");
+        for (const key_pass& each : body.cores) {
+            add("private_state", of_core("state", each));
+            add("skip_blocks_on_gpu", of_core("state.blocks", each));
         }
         add("halves_as_words", "");
     }
@@ -118,9 +118,11 @@ private:
             return add("halves_as_words", "");
         }
         if (plan_.on_gpu) {
-            add("private_state", "state");
-            add("bounded_loop", "state.blocks");
-            add("skip_blocks", "state.blocks");
+            for (const key_pass& each : body.cores) {
+                add("private_state", of_core("state", each));
+                add("bounded_loop", of_core("state.blocks", each));
+                add("skip_blocks", of_core("state.blocks", each));
+            }
             return add("halves_as_words", "");
         }
         bool in_integers = false;

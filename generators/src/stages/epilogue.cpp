@@ -164,7 +164,7 @@ std::map<int, quantity> epilogue::primitives() {
 void epilogue::hoist(int node) {
     if (hoisted_.contains(node)) return;
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
-    const kept_number kept("row_" + std::to_string(node), {x.value, x.masked}, row_);
+    const kept_number kept("row_" + std::to_string(node), {x.value, x.masked}, row_, flag_of_rows(f_.request));
     rows.push_back(kept.values);
     hoisted_.emplace(node, kept);
 }

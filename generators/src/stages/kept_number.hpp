@@ -6,16 +6,24 @@
 
 namespace attune::generators::inline stages {
 
-/// A number of the graph that is computed once for all its readers, over some axes. Conditions are kept as bytes; so
-/// are the number's mask and whether it is nothing, if it may be.
+/// Truth values as rows keep them. A GPU's rows lie in shared memory beside reals: of bytes there Halide believes that
+/// they lie behind its end, and leaves out what reads them.
+inline Halide::Type flag_of_rows(const kernel_request& request) {
+    return request.on_gpu() ? Halide::Int(32) : Halide::UInt(8);
+}
+
+/// A number of the graph that is computed once for all its readers, over some axes. Conditions are kept as flags, by
+/// default as bytes; so are the number's mask and whether it is nothing, if it may be.
 class kept_number {
 public:
-    kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over);
+    kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over,
+                const Halide::Type& flag = Halide::UInt(8));
     quantity at(const std::vector<Halide::Expr>& place) const;
 
     Halide::Func values;  ///< to schedule
 
 private:
+    Halide::Type flag_;
     bool is_condition_, may_be_masked_, may_be_nothing_;
 };
 

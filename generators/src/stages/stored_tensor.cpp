@@ -1,6 +1,7 @@
 #include "stages/stored_tensor.hpp"
 
 #include "expr/math.hpp"
+#include "stages/kept_number.hpp"
 
 #include <attune/ir/stores.hpp>
 
@@ -19,10 +20,6 @@ Expr element_of(element_type element, const Type& type, const quantity& x) {
     const bool e4m3 = element == element_type::f8_e4m3;
     return e4m3 || element == element_type::f8_e5m2 ? to_f8(e4m3, number) : stored_as(type, number);
 }
-
-/// Truth values as rows keep them. A GPU's rows lie in shared memory beside reals: of bytes there Halide believes that
-/// they lie behind its end, and leaves out what reads them.
-Type flag_type(const kernel_frame& f) { return f.request.on_gpu() ? Int(32) : UInt(8); }
 
 std::vector<int> arguments_of(const instruction& node) {
     return {node.arguments.begin(), node.arguments.begin() + node.argument_count};
@@ -92,13 +89,13 @@ private:
             if (!x.value.defined()) x = f_.evaluate(n, here);
             found->second = {Func("shared_" + std::to_string(n)), x.value.type().is_bool(), x.masked.defined()};
             found->second.of(f_.q, f_.h, f_.b) =
-                Tuple(x.value.type().is_bool() ? cast(flag_type(f_), x.value) : x.value,
-                      cast(flag_type(f_), x.masked.defined() ? x.masked : Internal::const_false()));
+                Tuple(x.value.type().is_bool() ? cast(flag_of_rows(f_.request), x.value) : x.value,
+                      cast(flag_of_rows(f_.request), x.masked.defined() ? x.masked : Internal::const_false()));
             all.push_back(found->second.of);
         }
         const kept& its = known_.at(n);
         const FuncRef made = its.of(of[0], of[1], of[2]);
-        const Expr zero = cast(flag_type(f_), 0);
+        const Expr zero = cast(flag_of_rows(f_.request), 0);
         return {its.is_condition ? made[0] != zero : Expr(made[0]), its.may_be_masked ? made[1] != zero : Expr()};
     }
 
@@ -153,9 +150,9 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store, i
         Expr stores = of_row.is_inside(store.element);
         if (by_row) stores = stores && of_row.is_inside(written.condition) && of_row(written.condition).value;
         Func placed("placed");
-        placed(f.q, f.h, f.b) = cast(flag_type(f), stores);
+        placed(f.q, f.h, f.b) = cast(flag_of_rows(f.request), stores);
         shared.all.push_back(placed);
-        rows.where(placed(rows.y, rows.x, rows.z) != cast(flag_type(f), 0));
+        rows.where(placed(rows.y, rows.x, rows.z) != cast(flag_of_rows(f.request), 0));
         if (written.has_condition() && !by_row)
             rows.where(of.is_inside(written.condition) && of(written.condition).value);
     } else if (written.has_condition()) {
