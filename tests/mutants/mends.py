@@ -78,7 +78,7 @@ MENDS = [
          [(VALUES, "if (written.has_condition() && readers(use.load) == 1", "if (false && written.has_condition() && readers(use.load) == 1")],
          "runtime", ["a store's place is looked at*"]),
     Mend("skipped_store", "a kernel stores where the condition does not hold",
-         [("generators/src/stages/stored_tensor.cpp", "if (written.has_condition()) rows.where(of(written.condition).value);", "")],
+         [("generators/src/stages/stored_tensor.cpp", "rows.where(of(written.condition).value);", "")],
          "stores", ["stores to random places of random layouts"]),
     Mend("masked_factor", "a NaN that the weight of a masked pair is multiplied by spreads over rows",
          [("generators/src/stages/score_tile.cpp", "return node == f_.core.statistic_node || f_.request.finite ? made", "return true || f_.request.finite ? made")], "infinities", ["[infinities][factors]"]),

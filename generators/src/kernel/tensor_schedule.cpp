@@ -32,7 +32,8 @@ std::string missing_of_formula(const kernel_request& request) {
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
     for (const int tensor : {core.query, core.key, core.value})
-        if (tensor < 0 || is_made_by_sums(request.graph(), tensor)) return "queries, keys or values are computed by sums";
+        if (tensor < 0 || is_made_by_sums(request.graph(), tensor))
+            return "queries, keys or values are computed by sums";
     if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
     if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
         return "it adds up weights of its own";

@@ -75,7 +75,8 @@ inline void compare(const workload& call, const kernel_table& table, element_typ
     detail::call(table, call.arguments(), how);
     for (const output_declaration& output : call.graph().outputs) {
         INFO(output.name);
-        CHECK(call.largest_error(expected, output.name) < (output.name == "out" ? tolerance(call.graph(), element) : 3e-5));
+        CHECK(call.largest_error(expected, output.name) <
+              (output.name == "out" ? tolerance(call.graph(), element) : 3e-5));
     }
     CHECK(support::outputs_untouched(call, true));
 }

@@ -289,8 +289,7 @@ void bound_call::run(run_arguments with, int threads) const {
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
-    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph) ||
-        is_device(calls.front()->chosen().target)) {
+    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph) || is_device(calls.front()->chosen().target)) {
         for (const bound_call* each : calls) each->run(threads);
         return;
     }
