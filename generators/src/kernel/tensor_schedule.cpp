@@ -23,6 +23,20 @@ bool is_made_by_sums(const graph_ir& graph, int tensor) {
     return false;
 }
 
+/// Whether a formula makes a tensor of rows of f32, whose digits a rounding to 16 bits would lose; tables beside the
+/// rows, such as sines and scales, may be of f32.
+bool is_made_of_f32(const kernel_request& request, int tensor) {
+    const graph_ir& graph = request.graph();
+    if (input_of_rows(graph, tensor) >= 0) return false;
+    const std::vector<bool> made = under(graph, {graph.nodes[static_cast<std::size_t>(tensor)].arguments[0]});
+    for (std::size_t n = 0; n < made.size(); ++n) {
+        if (!made[n] || graph.nodes[n].op != operation::input) continue;
+        const input_declaration& input = graph.inputs[static_cast<std::size_t>(graph.nodes[n].input)];
+        if (has_dense_rows(input) && element_of(input, request.types) == element_type::f32) return true;
+    }
+    return false;
+}
+
 /// Why the formula is not one softmax of products whose weights are added up and weigh values; empty if it is.
 std::string missing_of_formula(const kernel_request& request) {
     const plan& core = request.core();
@@ -31,9 +45,11 @@ std::string missing_of_formula(const kernel_request& request) {
     if (!core.has_core() || core.weights_by != statistic::softmax || core.weights < 0)
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
-    for (const int tensor : {core.query, core.key, core.value})
+    for (const int tensor : {core.query, core.key, core.value}) {
         if (tensor < 0 || is_made_by_sums(request.graph(), tensor))
             return "queries, keys or values are computed by sums";
+        if (is_made_of_f32(request, tensor)) return "queries, keys or values are computed from rows of f32";
+    }
     if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
     if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
         return "it adds up weights of its own";

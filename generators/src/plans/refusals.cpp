@@ -1,6 +1,9 @@
 #include "plans/parts.hpp"
 
+#include "analysis/plan.hpp"
+
 #include <attune/ir/recurrence.hpp>
+#include <attune/ir/stores.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -18,21 +21,21 @@ void expect(bool holds, const std::string& sentence) {
 void refuse_what_no_chunk_makes(const graph_ir& graph) {
     const auto node = [&](int n) -> const instruction& { return graph.nodes[n]; };
     const auto is_recurrence = [](const instruction& it) { return it.op == operation::recurrence; };
+    const bool backwards = is_gradient_of_recurrence(graph.nodes);
     expect(std::ranges::count_if(graph.nodes, is_recurrence) == 1,
            "two recurrences in one graph have no kernel yet; name what they give in graphs of their own");
     expect(graph.stores.empty(), "a recurrence in a graph that stores has no kernel yet; store in a call of its own");
     for (const instruction& it : graph.nodes) {
         expect(it.op != operation::precomputed,
                "a recurrence beside something that is precomputed has no kernel yet; pass what it needs as an input");
-        expect(it.op != operation::load || node(it.arguments[0]).op == operation::input ||
-                   !is_gradient_of_recurrence(graph.nodes),
+        expect(it.op != operation::load || node(it.arguments[0]).op == operation::input || !backwards,
                "the gradient of a recurrence whose rows read tensors that the kernel computes, as tokens(...), has no "
                "kernel yet; compute them in a call of their own");
         expect(it.op != operation::load || node(it.arguments[0]).op == operation::input,
                "an element of what a recurrence gives, as normalisation over its channels reads it, has no kernel yet; "
                "compute it from the output, in a graph of its own");
     }
-    if (is_gradient_of_recurrence(graph.nodes)) return;
+    if (backwards) return;
     int last_states = 0;
     for (const output_declaration& output : graph.outputs) {
         const kind made = node(output.node).kind;
@@ -42,6 +45,19 @@ void refuse_what_no_chunk_makes(const graph_ir& graph) {
                    "` is something else, which has no kernel yet: name it in a graph of its own");
     }
     expect(last_states <= 1, "two outputs of one last state have no kernel yet; name it once");
+}
+
+/// Refuses stores whose place or condition a GPU could not look at: an index that is read within a sum.
+void refuse_places_of_sums(const graph_ir& graph) {
+    for (const store_declaration& store : graph.stores) {
+        const stored_value written = value_of(graph.nodes, store);
+        std::vector<int> roots{store.element};
+        if (written.has_condition()) roots.push_back(written.condition);
+        const std::vector<bool> made = under(graph, roots);
+        for (std::size_t n = 0; n < made.size(); ++n)
+            expect(!made[n] || family_of(graph.nodes[n].op) != family::sums,
+                   "a store whose place or condition is a sum has no kernel on a GPU yet; pass the place as an input");
+    }
 }
 
 }  // namespace
@@ -64,6 +80,7 @@ void refuse_without_kernel(const kernel_request& request) {
         expect(!on_vulkan || request.core().others.empty(), "more than one softmax" + on_others);
         expect(!on_vulkan || graph.stores.empty(), "a graph that stores" + on_others);
         expect(!precomputes, "what is precomputed" + elsewhere);
+        refuse_places_of_sums(graph);
     }
     expect(!precomputes || graph.stores.empty(),
            "a graph that stores has no kernel yet where something is precomputed; store in a call of its own");

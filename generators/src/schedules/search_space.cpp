@@ -7,6 +7,8 @@
 #include "schedules/cost_model.hpp"
 #include "schedules/recurrences.hpp"
 
+#include <attune/ir/recurrence.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -307,6 +309,10 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
 }
 
 std::vector<schedule> candidates(const tuned_kernel& of) {
+    if (is_gradient_of_recurrence(of.kernel.request.graph().nodes))
+        throw std::runtime_error(
+            of.kernel.of->name +
+            ": the gradient of a recurrence is not tuned yet; its kernel has the default schedule");
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add_spaced = [&]<class Cut>(const Cut usual) {
         add_all(usual, of.kernel.request, [&](const Cut& s) {

@@ -6,8 +6,8 @@
 
 namespace attune::generators::inline stages {
 
-/// Truth values as rows keep them. A GPU's rows lie in shared memory beside reals: of bytes there Halide believes that
-/// they lie behind its end, and leaves out what reads them.
+/// Truth values as rows keep them. In a GPU's kernels that merge splits or store, rows lie in shared memory beside
+/// reals: of bytes there Halide 21 believes that they lie behind the end, and leaves out what reads them.
 inline Halide::Type flag_of_rows(const kernel_request& request) {
     return request.on_gpu() ? Halide::Int(32) : Halide::UInt(8);
 }
