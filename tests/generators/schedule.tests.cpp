@@ -190,6 +190,8 @@ inline constexpr auto in_pages = [](auto page) {
 };
 inline constexpr auto paged = in_pages(kv_idx / 16);
 inline constexpr auto scattered = in_pages(page_of(d_idx));  // channels lie in pages of their own
+inline constexpr auto of_f32 = input<"of_f32", f32>(batch, key_head, key, depth);
+inline constexpr auto scaled = softmax(q * t(keys(of_f32(b, h, kv_idx, d_idx) * 0.5))) * v;
 inline constexpr auto n = bound_index<"n">;
 inline constexpr auto normed =
     softmax(queries(q(b, h, q_idx, d_idx) * rsqrt(sum(n, depth, q(b, h, q_idx, n) * q(b, h, q_idx, n)))) * t(k)) * v;
@@ -289,6 +291,7 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
     request.facts = facts_of(ir_of<scattered>);
     CHECK_NOTHROW(check(request));  // computed as they are read
     request.facts = facts_of(ir_of<normed>), refused("queries, keys or values are computed by sums");
+    request.facts = facts_of(ir_of<scaled>), refused("queries, keys or values are computed from rows of f32");
     request.facts = facts_of(ir_of<triangle>);
     request.types = element_types_from("f32"), refused("q, k and v are not all bf16");
     request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");

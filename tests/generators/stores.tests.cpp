@@ -65,6 +65,12 @@ inline constexpr auto paged = outputs(
                      causal_bottom_right)) *
         values(as_real(((codes >> where(low, 0, 4)) & 15) - 8) * 0.5, key_length_of_pages));
 
+/// The place is counted: how many tokens before it are kept.
+inline constexpr auto is_kept = input<"is_kept", i32>(batch, axis<"token">);
+inline constexpr auto counted = outputs(
+    store(k(b, h, sum(n, extent<1>(is_kept), where(n < q_idx, is_kept(b, n), 0)), d_idx), k_new(b, h, q_idx, d_idx)),
+    out = softmax(masked) * v);
+
 /// A kernel for the first level that this machine runs.
 struct compiled {
     compiled(const graph_ir& graph, const char* shapes, const char* types = "f32") : of{"my::step", graph} {
@@ -310,6 +316,12 @@ TEST_CASE(
         {&of, 1}, {.targets = {"vulkan"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
     CHECK_THROWS_WITH(generators::lower(list.front().request),
                       "a graph that stores has no kernel for Vulkan yet; try TARGETS of CPUs, opencl or cuda");
+    const generators::variant by_sum{"my::counted", ir_of<counted>};
+    const auto on_cuda = generators::kernels_of(
+        {&by_sum, 1}, {.targets = {"cuda"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
+    CHECK_THROWS_WITH(generators::lower(on_cuda.front().request),
+                      "a store whose place or condition is a sum has no kernel on a GPU yet; pass the place as an "
+                      "input");
     static const kernel_table table{
         .version = kernel_table_version, .variant = "my::step", .graph = ir_of<contiguous>, .kernels = {}};
     const attune_variant handle{ATTUNE_C_VERSION, nullptr, +[]() -> const kernel_table& { return table; }};
