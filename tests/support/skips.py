@@ -3,7 +3,8 @@
 # What set-up installs (.setup/setup.sh), and the tests that are skipped without it, in whole or in part.
 CURED = {
     "ocl-icd-libopencl1 and pocl-opencl-icd": [
-        "opencl", "opencl_c_api", "opencl_decode", "opencl_functions", "golden_opencl", "golden_opencl_full", "tune_opencl", "tune_opencl_decode", "short_calls"],
+        "opencl", "opencl_c_api", "opencl_decode", "opencl_functions", "golden_opencl", "golden_opencl_full", "tune_opencl", "tune_opencl_decode", "short_calls",
+        "softmaxes_opencl", "stores_opencl"],
     "libvulkan1 and mesa-vulkan-drivers": ["vulkan", "vulkan_out_of_memory", "golden_vulkan"],
     "nvidia-cuda-nvcc (Python)": ["cuda", "cuda_decode", "cuda_machine_code", "golden_cuda_assembled", "ptx_device"],
     "libopenmpi-dev and openmpi-bin": ["mpi", "mpi.c", "mpi.ranks", "install.mpi", "example.context_parallel"],
