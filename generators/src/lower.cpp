@@ -271,13 +271,17 @@ template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, c
 
     Pipeline attention(outputs);
     if constexpr (std::is_same_v<Cut, cpu_prefill> || std::is_same_v<Cut, cpu_decode>) {
-        std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, prefill_core, decode_core>> cores;
+        std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, pass_over_keys<prefill_state>,
+                                       pass_over_keys<decode_state>>>
+            cores;
         for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], *frames[i]});
         apply(cut, all, cores, attention);
     } else if constexpr (by_tensor_cores<Cut>) {
         apply(cut, all, &states.front(), again ? &*again : nullptr, attention);
     } else {
-        std::vector<std::conditional_t<std::is_same_v<Cut, gpu_prefill>, prefill_softmax, decode_softmax>> softmaxes;
+        std::vector<std::conditional_t<std::is_same_v<Cut, gpu_prefill>, pass_over_keys<prefill_state>,
+                                       pass_over_keys<gpu_decode_state>>>
+            softmaxes;
         for (std::size_t i = 0; i < states.size(); ++i) softmaxes.push_back({states[i], *frames[i]});
         apply(cut, all, softmaxes, attention);
     }

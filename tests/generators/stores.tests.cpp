@@ -1,4 +1,5 @@
 // Calls that store their new keys and values in a cache, and read it: compiled in process, against the reference.
+#include "../gpu/stores.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -25,45 +26,7 @@ using support::workload;
 namespace {
 using namespace attune::dsl;
 
-inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
-inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);
-inline constexpr auto masked = mask(q * t(k) * rsqrt(depth), causal_bottom_right);
-inline constexpr auto contiguous = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
-                                           store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
-                                           out = softmax(masked) * v, lse = log_sum_exp(masked));
-
-/// As engines do: keys normalised and rotated, then rounded to bytes with a scale each, in pages behind a table. Codes
-/// of values take four bits, those of the second half of a row above those of the first.
-inline constexpr auto n = bound_index<"n">;
-inline constexpr auto gain = input<"gain", f32>(depth);
-inline constexpr auto cosines = input<"cosines", f32>(position, axis<"pair">);
-inline constexpr auto sines = input<"sines", f32>(position, axis<"pair">);
-inline constexpr auto page_of = input<"page_of", i32>(batch, axis<"block">);
-inline constexpr auto k8 = input<"k8", i8>(axis<"page">, key_head, axis<"token">, depth);
-inline constexpr auto k_scale = input<"k_scale", f32>(axis<"page">, key_head, axis<"token">);
-inline constexpr auto v4 = input<"v4", u8>(axis<"page">, key_head, axis<"token">, axis<"byte">);
-inline constexpr auto key_length_of_pages = extent<1>(page_of) * 16;
-template <class X, class Place> constexpr auto turned(X x, Place place) {
-    return rotary_half(rms_norm(x, gain, 1e-6), cosines, sines, place);
-}
-inline constexpr auto new_key = turned(k_new, new_kv_idx);
-inline constexpr auto top = max(largest(n, depth, abs(new_key(n))), 1e-20);
-template <class Channel> constexpr auto nibble(Channel d) {
-    return clamp(as_integer(round(v_new(b, h, q_idx, d) * 2)), -8, 7) + 8;
-}
-inline constexpr auto new_page = page_of(b, new_kv_idx / 16);
-inline constexpr auto page = page_of(b, kv_idx / 16);
-inline constexpr auto low = d_idx < value_depth / 2;
-inline constexpr auto codes = v4(page, h, kv_idx % 16, where(low, d_idx, d_idx - value_depth / 2));
-inline constexpr auto paged = outputs(
-    store(k8(new_page, h, new_kv_idx % 16, d_idx), clamp(as_integer(round(new_key(d_idx) * (127 / top))), -127, 127)),
-    store(k_scale(new_page, h, new_kv_idx % 16), top / 127),
-    store(v4(new_page, h, new_kv_idx % 16, d_idx), nibble(d_idx + 0) | (nibble(d_idx + value_depth / 2) << 4)),
-    out =
-        softmax(mask(queries(turned(q, new_kv_idx)) *
-                         t(keys(k8(page, h, kv_idx % 16, d_idx) * k_scale(page, h, kv_idx % 16), key_length_of_pages)),
-                     causal_bottom_right)) *
-        values(as_real(((codes >> where(low, 0, 4)) & 15) - 8) * 0.5, key_length_of_pages));
+using namespace stored;
 
 /// The place is counted: how many tokens before it are kept.
 inline constexpr auto is_kept = input<"is_kept", i32>(batch, axis<"token">);
@@ -104,7 +67,7 @@ void spoil_places(workload& call, const char* cache, std::span<const std::int32_
 
 TEST_CASE("a call stores its keys and values and reads them", "[stores]") {
     for (const char* const shapes : {"decode", "prefill"}) {
-        const compiled kernel(ir_of<contiguous>, shapes);
+        const compiled kernel(ir_of<step>, shapes);
         for (const std::int64_t queries : {1, 3, 37, 130}) {  // of the last, threads share the stores
             CAPTURE(shapes, queries);
             workload call(kernel.of.graph,
@@ -165,7 +128,7 @@ namespace {
 /// A call of one query in each of two sequences, as a test changes it.
 struct small_call {
     workload call{
-        ir_of<contiguous>, {.batches = 2, .heads = 2, .key_heads = 2, .keys = 9, .depth = 64, .value_depth = 32}, 7};
+        ir_of<step>, {.batches = 2, .heads = 2, .key_heads = 2, .keys = 9, .depth = 64, .value_depth = 32}, 7};
     std::vector<attune::detail::named_argument> arguments;
 
     explicit small_call(std::vector<std::int32_t> lengths = std::vector{9, 4}) {
@@ -192,7 +155,7 @@ struct small_call {
 }  // namespace
 
 TEST_CASE("what cannot be stored is refused before anything is written", "[stores]") {
-    const compiled kernel(ir_of<contiguous>, "decode");
+    const compiled kernel(ir_of<step>, "decode");
     const kernel_table& kernels = kernel.kernel->table();
     {  // a new key without a place
         small_call of({9, 0});
@@ -226,7 +189,7 @@ TEST_CASE("what cannot be stored is refused before anything is written", "[store
 }
 
 TEST_CASE("a packed call stores what the calls of its sequences do", "[stores]") {
-    const compiled kernel(ir_of<contiguous>, "decode");
+    const compiled kernel(ir_of<step>, "decode");
     constexpr std::int64_t heads = 4, key_heads = 2, queries = 7, keys = 50, d = 64, dv = 32;
     std::vector<std::int32_t> starts{0, 1, 2, 7}, lengths{10, 1, 33};
     std::mt19937 random(3);
@@ -276,7 +239,7 @@ TEST_CASE("a packed call stores what the calls of its sequences do", "[stores]")
 }
 
 TEST_CASE("reals are stored as the nearest bf16", "[stores]") {
-    const compiled kernel(ir_of<contiguous>, "decode", "q:f32,k:bf16,v:f16,out:f32");
+    const compiled kernel(ir_of<step>, "decode", "q:f32,k:bf16,v:f16,out:f32");
     workload call(kernel.of.graph, {.batches = 2, .keys = 20, .depth = 64, .value_depth = 32}, 11);
     call.convert("k", element_type::bf16), call.convert("v", element_type::f16);
     call["k_new"].reals[0] = std::numeric_limits<float>::quiet_NaN(), call["k_new"].reals[1] = 3.4e38f;
@@ -286,7 +249,7 @@ TEST_CASE("reals are stored as the nearest bf16", "[stores]") {
 }
 
 TEST_CASE("keys and values are stored in one pool", "[stores]") {
-    const compiled kernel(ir_of<contiguous>, "decode", "f32");
+    const compiled kernel(ir_of<step>, "decode", "f32");
     constexpr std::int64_t keys = 12, d = 64, dv = 32, pair = keys * (d + dv);
     const std::int64_t k_strides[] = {pair, pair, d, 1}, v_strides[] = {pair, pair, dv, 1}, k_shape[] = {2, 1, keys, d},
                        v_shape[] = {2, 1, keys, dv};
@@ -311,7 +274,7 @@ TEST_CASE("keys and values are stored in one pool", "[stores]") {
 TEST_CASE(
     "stores have no kernel for Vulkan yet, and are no operator of a system whose operators leave their inputs alone",
     "[stores]") {
-    const generators::variant of{"my::step", ir_of<contiguous>};
+    const generators::variant of{"my::step", ir_of<step>};
     const auto list = generators::kernels_of(
         {&of, 1}, {.targets = {"vulkan"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
     CHECK_THROWS_WITH(generators::lower(list.front().request),
@@ -323,7 +286,7 @@ TEST_CASE(
                       "a store whose place or condition is a sum has no kernel on a GPU yet; pass the place as an "
                       "input");
     static const kernel_table table{
-        .version = kernel_table_version, .variant = "my::step", .graph = ir_of<contiguous>, .kernels = {}};
+        .version = kernel_table_version, .variant = "my::step", .graph = ir_of<step>, .kernels = {}};
     const attune_variant handle{ATTUNE_C_VERSION, nullptr, +[]() -> const kernel_table& { return table; }};
     CHECK_THROWS_WITH(attune::detail::operation(&handle),
                       "attune: expected a variant that leaves its inputs as they are, as operators of PyTorch and "

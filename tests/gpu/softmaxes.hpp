@@ -1,22 +1,14 @@
 #pragma once
-#include <attune/dsl.hpp>
+#include "../generators/cores_formulas.hpp"
 
 /// Formulas with several softmaxes, for a device: each goes over its own blocks of keys.
 namespace softmaxes {
 
 using namespace attune::dsl;
+using namespace cores;
 
-inline constexpr auto q2 = input<"q2", f32>(batch, head, query, depth);
-inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
-inline constexpr auto v2 = input<"v2", f32>(batch, key_head, key, value_depth);
-inline constexpr auto lambda = input<"lambda", f32>(head);
-inline constexpr auto gate = input<"gate", f32>(batch, head, query);
 inline constexpr auto sinks = input<"sinks", f32>(head);
 
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-inline constexpr auto other_scores = q2 * t(k2) * rsqrt(depth);
-inline constexpr auto global = mask(scores, causal_bottom_right);
-inline constexpr auto recent = mask(scores, bottom_right(window(31, 0)));
 inline constexpr auto behind = mask(scores, causal_bottom_right && !bottom_right(window(31, 0)));
 /// Ye et al. 2024: what two softmaxes have in common is noise.
 inline constexpr auto differential =

@@ -93,14 +93,8 @@ private:
     const kernel_frame& f_;
 };
 
-/// The pass over the keys for one attention core.
-struct decode_core {
-    decode_state& state;
-    const kernel_frame& frame;
-};
-
 /// Schedules a kernel's stages for a CPU, and adds the passes that finish their loops.
-void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores,
+void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<pass_over_keys<decode_state>>& cores,
            Halide::Pipeline& attention);
 
 }  // namespace attune::generators::inline cpu

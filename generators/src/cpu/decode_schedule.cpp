@@ -154,7 +154,8 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
 
 }  // namespace
 
-void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores, Pipeline& attention) {
+void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<pass_over_keys<decode_state>>& cores,
+           Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensor& each : all.before.all) schedule_tensor(each, f, cut.lanes);
     const LoopLevel merging = schedule_rows(all.rows, f, &cores.front().state, cut.lanes);

@@ -218,7 +218,8 @@ void fetch_keys(const prefill_state& its, const kernel_frame& f, Pipeline& pipel
 
 }  // namespace
 
-void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill_core>& cores, Pipeline& attention) {
+void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<pass_over_keys<prefill_state>>& cores,
+           Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensors* tensors : {&all.before, &all.after})
         for (computed_tensor& each : tensors->all) schedule_tensor(each, f, cut.lanes);

@@ -77,15 +77,9 @@ private:
     int place_of(int number) const { return (chunk_ ? f_.value_depth() : 0) + number - chunk_; }
 };
 
-/// The pass over the keys for one of a graph's softmaxes.
-struct decode_softmax {
-    gpu_decode_state& state;
-    const kernel_frame& frame;
-};
-
 /// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. Each softmax is a launch of its
 /// own, over its own blocks of keys; one more merges the splits of all.
-void apply(const gpu_decode& cut, kernel_stages& all, const std::vector<decode_softmax>& softmaxes,
+void apply(const gpu_decode& cut, kernel_stages& all, const std::vector<pass_over_keys<gpu_decode_state>>& softmaxes,
            Halide::Pipeline& attention);
 
 }  // namespace attune::generators::inline gpu

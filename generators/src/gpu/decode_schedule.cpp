@@ -192,7 +192,7 @@ void decode_loops::schedule_state(const LoopLevel& own) {
 
 }  // namespace
 
-void apply(const gpu_decode& cut, kernel_stages& all, const std::vector<decode_softmax>& softmaxes,
+void apply(const gpu_decode& cut, kernel_stages& all, const std::vector<pass_over_keys<gpu_decode_state>>& softmaxes,
            Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensor& each : all.before.all) schedule_tensor_on_gpu(each, f);

@@ -267,7 +267,7 @@ void prefill_loops::schedule(quadratic_outputs& pairs) {
 
 }  // namespace
 
-void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<prefill_softmax>& softmaxes,
+void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<pass_over_keys<prefill_state>>& softmaxes,
            Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensors* tensors : {&all.before, &all.after})

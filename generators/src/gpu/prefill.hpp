@@ -6,15 +6,9 @@
 
 namespace attune::generators::inline gpu {
 
-/// The pass over the keys for one of a graph's softmaxes.
-struct prefill_softmax {
-    prefill_state& state;
-    const kernel_frame& frame;
-};
-
 /// Schedules a kernel's stages for a GPU, and adds the passes that finish their loops. A block of threads makes one
 /// softmax after the other, each over its own blocks of keys; there may be none.
-void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<prefill_softmax>& softmaxes,
+void apply(const gpu_prefill& cut, kernel_stages& all, const std::vector<pass_over_keys<prefill_state>>& softmaxes,
            Halide::Pipeline& attention);
 
 /// Schedules one definition of some outputs, the first one or an update, with the rows and the state that are computed

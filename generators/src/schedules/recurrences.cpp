@@ -13,7 +13,8 @@ recurrence_traits traits_of(const kernel_request& request) {
     return {.solves = of.has_second_pair() || !is_constant(graph.nodes[of.erase], 0),
             .by_channels = request.facts->depends[static_cast<std::size_t>(of.decay)].channel,
             .pairs = of.has_second_pair() ? 2 : 1,
-            .reads = static_cast<int>(reads)};
+            .reads = static_cast<int>(reads),
+            .backwards = is_gradient_of_recurrence(graph.nodes)};
 }
 
 std::string class_of(const recurrence_traits& traits) {
@@ -21,6 +22,7 @@ std::string class_of(const recurrence_traits& traits) {
     if (traits.solves) name += "+solves";
     if (traits.by_channels) name += "+channel_decays";
     if (traits.pairs == 2) name += "+second_pair";
+    if (traits.backwards) name += "+gradient";
     return name;
 }
 

@@ -1,20 +1,17 @@
 #include "schedules/database.hpp"
 #include "schedules/recurrences.hpp"
 
-#include <attune/ir/recurrence.hpp>
-
 namespace attune::generators::inline schedules {
 
 schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     const auto& [facts, types, depths, target, cut, finite] = kernel.request;
     if (is_for_recurrence(cut))
-        return {
-            class_of(traits_of(kernel.request)) + (is_gradient_of_recurrence(facts->graph.nodes) ? "+gradient" : ""),
-            symbol_part(types),
-            depths.depth,
-            depths.value_depth,
-            std::string(target->name),
-            bucket};
+        return {class_of(traits_of(kernel.request)),
+                symbol_part(types),
+                depths.depth,
+                depths.value_depth,
+                std::string(target->name),
+                bucket};
     std::string variants;
     switch (facts->hides) {
         case masking::none: variants = "full"; break;

@@ -16,4 +16,10 @@ struct kernel_stages {
     computed_tensors after;               ///< the attention
 };
 
+/// The pass over the keys of one attention core, with the numbers that it keeps of each row.
+template <class State> struct pass_over_keys {
+    State& state;
+    const kernel_frame& frame;
+};
+
 }  // namespace attune::generators::inline stages

@@ -2,6 +2,7 @@
 #include "call/indices/indices.hpp"
 #include "call/shape/formula.hpp"
 
+#include <attune/ir/integer_operations.hpp>
 #include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
@@ -34,19 +35,12 @@ bool all_within(const std::int32_t* at, std::int64_t stride, std::int64_t count,
     return any >> 31 == 0;
 }
 
-/// What arithmetic may bring beyond 32 bits.
-using in_64_bits = std::int64_t (*)(std::int64_t, std::int64_t);
-constexpr by_operation<family::arithmetic, in_64_bits> widened{
-    {operation::negate, [](std::int64_t x, std::int64_t) { return -x; }},
-    {operation::absolute, [](std::int64_t x, std::int64_t) { return x < 0 ? -x : x; }},
-    {operation::add, [](std::int64_t x, std::int64_t y) { return x + y; }},
-    {operation::subtract, [](std::int64_t x, std::int64_t y) { return x - y; }},
-    {operation::multiply, [](std::int64_t x, std::int64_t y) { return x * y; }},
-    {operation::divide, nullptr},
-    {operation::remainder, nullptr},
-    {operation::minimum, nullptr},
-    {operation::maximum, nullptr}};
-bool may_wrap(operation op) { return family_of(op) == family::arithmetic && widened[op] != nullptr; }
+/// Whether arithmetic may bring a number beyond 32 bits.
+constexpr by_operation<family::arithmetic, bool> widens{
+    {operation::negate, true},     {operation::absolute, true}, {operation::add, true},
+    {operation::subtract, true},   {operation::multiply, true}, {operation::divide, false},
+    {operation::remainder, false}, {operation::minimum, false}, {operation::maximum, false}};
+bool may_wrap(operation op) { return family_of(op) == family::arithmetic && widens[op]; }
 
 /// The integers of an index that arithmetic makes of elements: their size is known once these are read. Those that a
 /// choice may leave out or that a sum adds up are not among them.
@@ -196,8 +190,8 @@ private:
     }
     std::int64_t exact(const number_run& values, node_id at, int i) const {
         const instruction& n = call_.node(at);
-        return widened[n.op](values[n.arguments[0]][i].integer,
-                             values[n.arguments[n.argument_count > 1 ? 1 : 0]][i].integer);
+        return exact_integers::of(n.op)(values[n.arguments[0]][i].integer,
+                                        values[n.arguments[n.argument_count > 1 ? 1 : 0]][i].integer);
     }
 
     // --- channels and sums that a use stands in, where all is looked at
