@@ -70,6 +70,27 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a device runs packed queries: parts of prompts and single tokens in one call") {
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
+    constexpr graph_ir graph = dsl::ir_of<decode::last>;
+    std::vector<std::int32_t> starts{0, 1, 2, 2, 39, 42}, lengths{130, 7, 4, 37, 64};
+    workload of_sequences(graph, {.batches = 5, .heads = 6, .key_heads = 2, .keys = 130, .gaps = true}, 7),
+        packed(graph, {.heads = 6, .key_heads = 2, .queries = 42, .keys = 130, .gaps = true}, 8);
+    std::vector<detail::named_argument> given = packed.arguments();
+    for (detail::named_argument& each : given)
+        if (each.name == "k" || each.name == "v") each.view = of_sequences.view(each.name);
+    given.push_back({.name = "kv_lengths", .view = tensor(lengths.data(), {5})});
+    given.push_back({.name = "cu_seqlens_q", .view = tensor(starts.data(), {6})});
+    const auto expected = reference::evaluate_call("last", graph, given, {});
+    const auto prepared = detail::prepare(detail::table_of<decode::last>(), given, {.target = ATTUNE_GPU_TARGET});
+    detail::call(*prepared);
+    for (const output_declaration& output : graph.outputs) {
+        INFO(output.name);
+        CHECK(packed.largest_error(expected, output.name) < 3e-5);
+    }
+    CHECK(outputs_untouched(packed, true));
+}
+
 TEST_CASE("on a device what is not finite in the value of a masked key adds nothing to few queries") {
     if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     constexpr std::int64_t keys = 700, depth = 32;

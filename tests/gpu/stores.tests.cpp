@@ -96,7 +96,7 @@ public:
         memory_.wait();
         auto to = here_.begin();
         for (const detail::named_argument& each : arguments) {
-            if (each.is != detail::named_argument::form::view) continue;
+            if (each.is != detail::named_argument::form::view || each.view.where() == memory::host) continue;
             std::vector<std::uint8_t> bytes = bytes_of(*to);
             memory_.read(each.view, bytes);
             std::memcpy(const_cast<void*>((to++)->data()), bytes.data(), bytes.size());
@@ -167,6 +167,38 @@ TEST_CASE("a device stores keys and values, as reals and as codes, and reads the
         check<stored::step>(queries);
         check<stored::paged>(queries);
         check<stored::placed>(queries);
+    }
+}
+
+TEST_CASE("a packed call on a device stores the keys of all sequences before any is read") {
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
+    constexpr graph_ir graph = dsl::ir_of<stored::paged>;
+    std::vector<std::int32_t> starts{0, 1, 2, 2, 39}, lengths{keys, 20, 5, 37};
+    // The first sequence's first page is where the second one's new key goes: it reads the key of this call.
+    std::vector<std::int32_t> page_of{4, 1, 2, 3, 4, 0, 5, 5, 5, 6, 0, 5};
+    for (const bool in_its_memory : {false, true}) {
+        if (in_its_memory && std::string_view(ATTUNE_GPU_TARGET) != "cuda") continue;
+        CAPTURE(in_its_memory);
+        workload call(
+            graph,
+            {.heads = 4, .key_heads = key_heads, .queries = 39, .keys = keys, .depth = depth, .value_depth = depth}, 6,
+            {}, {{"page", 7}, {"block", page_count}, {"token", 16}, {"byte", depth / 2}, {"pair", depth / 2}});
+        there moved(call);
+        argument_list here = call.arguments();
+        const auto pack = [&](argument_list& all, const tensor& pages) {
+            std::ranges::find(all, std::string_view("page_of"), &detail::named_argument::name)->view = pages;
+            all.push_back({.name = "kv_lengths", .view = tensor(lengths.data(), {4})});
+            all.push_back({.name = "cu_seqlens_q", .view = tensor(starts.data(), {5})});
+        };
+        pack(here, tensor(page_of.data(), {4, page_count}));
+        const reference::results expected = reference::evaluate_call("paged", graph, here, {});
+        if (in_its_memory) {
+            pack(moved.arguments, moved.memory().make(page_of, {4, page_count}));
+            moved.run(detail::table_of<stored::paged>(), false);
+        } else {
+            detail::call(detail::table_of<stored::paged>(), here, on_device);
+        }
+        compare(call, expected);
     }
 }
 

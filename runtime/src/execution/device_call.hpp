@@ -9,7 +9,7 @@ namespace attune::detail {
 /// A kernel of a GPU with its arguments, as device_runtime::launch takes it.
 struct device_call {
     const char* target;
-    int (*kernel)(void**){};
+    int (*kernel)(void**){};  ///< null if the call only stores
     void** argv{};            ///< as kernel::call takes them
     int (*stores)(void**){};  ///< what runs before it on the same queue; null if nothing is stored
     void** stores_argv{};

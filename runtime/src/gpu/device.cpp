@@ -146,7 +146,8 @@ int run(void* user_context, void* place, const device_call& call) {
         call.stores_argv[0] = place;
         if (const int code = call.stores(call.stores_argv)) return code;
     }
-    if (const int code = call.kernel(call.argv)) return code;
+    if (call.kernel)
+        if (const int code = call.kernel(call.argv)) return code;
     bool wait = call.wait;
     for (const auto& list : {call.stored, call.outputs})
         for (halide_buffer_t* each : list)
@@ -154,7 +155,17 @@ int run(void* user_context, void* place, const device_call& call) {
                 if (const int code = halide_copy_to_host(user_context, each)) return code;
                 wait = true;  // into pinned memory a stream copies when it gets to it
             }
-    return wait ? halide_device_sync(user_context, call.outputs.front()) : 0;
+    return wait ? halide_device_sync(user_context, (call.kernel ? call.outputs : call.stored).front()) : 0;
+}
+
+/// Afterwards the buffer is as it was before the call, for the next one.
+int give_back(void* user_context, const device_call& call, halide_buffer_t& buffer) {
+    if (buffer.host) return halide_device_free(user_context, &buffer);
+    const std::uint64_t address = is_cuda(call) ? halide_cuda_get_device_ptr(user_context, &buffer)
+                                                : halide_opencl_get_cl_mem(user_context, &buffer);
+    const int code = halide_device_detach_native(user_context, &buffer);
+    buffer.device = address;
+    return code;
 }
 
 int launch(void** arguments) {
@@ -179,8 +190,7 @@ int launch(void** arguments) {
     for (const auto& list : {call.inputs, call.outputs, call.kept})
         for (halide_buffer_t* each : list) {
             if (!each->device_interface) continue;
-            const int given_back =
-                each->host ? halide_device_free(user_context, each) : halide_device_detach_native(user_context, each);
+            const int given_back = give_back(user_context, call, *each);
             if (code == 0) code = given_back;
         }
     current = outer;

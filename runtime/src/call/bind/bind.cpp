@@ -283,18 +283,27 @@ void bound_call::run(run_arguments with, int threads) const {
     lent own;
     lend(own, with);
     store(with.argv, threads);  // once there is memory for what follows
-    if (is_device(chosen().target)) return run_on_device(own, threads);
+    if (is_device(chosen().target)) return run_on_device(own, threads, launched::all, true);
     const call_threads worth(work(with.given), threads, has_own_threads(tasks()));
     table_.invoke(chosen().call, own.argv.data(), worth.count(), tasks(), nullptr);
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
-    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph) || is_device(calls.front()->chosen().target)) {
+    if (calls.size() == 1 || goes_by_chunks(calls.front()->table_.graph)) {
         for (const bound_call* each : calls) each->run(threads);
         return;
     }
     scratch_memory blocks;
     std::pmr::vector<lent> with(calls.size(), &blocks);
+    if (is_device(calls.front()->chosen().target)) {
+        for (std::size_t i = 0; i < calls.size(); ++i) calls[i]->lend(with[i], {calls[i]->given_, calls[i]->argv_});
+        if (!calls.front()->table_.graph.stores.empty())
+            for (std::size_t i = 0; i < calls.size(); ++i)
+                calls[i]->run_on_device(with[i], threads, launched::stores, false);
+        for (std::size_t i = 0; i < calls.size(); ++i)
+            calls[i]->run_on_device(with[i], threads, launched::reads, i + 1 == calls.size());
+        return;
+    }
     std::pmr::vector<kernel_launch> launches(calls.size(), &blocks);
     for (std::size_t i = 0; i < calls.size(); ++i) {
         calls[i]->lend(with[i], {calls[i]->given_, calls[i]->argv_});
@@ -319,7 +328,7 @@ void bound_call::run_all(std::span<const bound_call* const> calls, int threads) 
     if (!some.empty()) run_together(some, threads);
 }
 
-void bound_call::run_on_device(const lent& with, int threads) const {
+void bound_call::run_on_device(const lent& with, int threads, launched what, bool is_last) const {
     scratch first(first_bytes);
     std::pmr::monotonic_buffer_resource memory(first.data(), first.data() ? first_bytes : 0);
     std::pmr::vector<halide_buffer_t*> buffers(&memory);
@@ -335,7 +344,8 @@ void bound_call::run_on_device(const lent& with, int threads) const {
     const std::span<void*> written = with.argv.last(made + kept);
     for (std::size_t i = 0; i < written.size(); ++i) add(written[i], i < made ? graph.outputs[i].name : "");
     const std::size_t passed = buffers.size();
-    if (chosen().stores)
+    const bool stores = chosen().stores && what != launched::reads;
+    if (stores)
         each_stored(graph, [&](std::size_t input) {
             if (const tensor& t = given_.inputs[input]->view; t.where() == memory::host && !t.empty())
                 buffers.push_back(static_cast<halide_buffer_t*>(with.argv[1 + input]));
@@ -343,19 +353,19 @@ void bound_call::run_on_device(const lent& with, int threads) const {
     const std::span all = std::span(buffers).first(passed);
     scratch of_stores;
     device_call call{.target = chosen().target,
-                     .kernel = chosen().call,
+                     .kernel = what == launched::stores ? nullptr : chosen().call,
                      .argv = with.argv.data(),
-                     .stores = chosen().stores,
-                     .stores_argv = chosen().stores ? arguments_of_stores(with.argv, of_stores) : nullptr,
+                     .stores = stores ? chosen().stores : nullptr,
+                     .stores_argv = stores ? arguments_of_stores(with.argv, of_stores) : nullptr,
                      .inputs = all.first(all.size() - made - kept),
-                     .outputs = all.last(made + kept).first(made),
+                     .outputs = all.last(made + kept).first(what == launched::stores ? 0 : made),
                      .stored = std::span(buffers).subspan(passed),
                      .kept = all.last(kept),
                      .names = names,
                      .device = device_,
                      .context = how_.context,
                      .stream = how_.stream,
-                     .wait = how_.wait,
+                     .wait = how_.wait && is_last,
                      .keeps_scratch = most_splits_ != 0};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads, tasks(), nullptr);

@@ -64,7 +64,8 @@ public:
     };
     /// Checks, and runs with some arguments replaced; writes empty sums where there is nothing to do. On the host.
     void run_with(std::span<const replacement> others, int threads) const;
-    /// Calls of one variant that have something to do, on the host, all at once: the last of them first.
+    /// Calls of one variant that have something to do, after the stores of all of them: on the host all at once, the
+    /// last of them first; on a GPU one after the other.
     static void run_together(std::span<const bound_call* const> calls, int threads);
     /// The same of any calls, some of which may have nothing to do.
     static void run_all(std::span<const bound_call* const> calls, int threads);
@@ -106,7 +107,9 @@ private:
     void count_keys(const matched_arguments& given, std::array<std::int32_t, 2>& numbers, std::span<void*> argv) const;
     static constexpr std::int64_t endless_work = std::int64_t{1} << 48;
     std::int64_t work(const matched_arguments& given) const;  ///< of decode and recurrences
-    void run_on_device(const lent& with, int threads) const;
+    enum class launched : std::uint8_t { all, stores, reads };
+    /// `is_last`: a call that waits does it behind this launch.
+    void run_on_device(const lent& with, int threads, launched what, bool is_last) const;
     void run_recurrence(run_arguments with, int threads) const;
     void check_recurrence() const;
     task_options tasks() const { return {how_.pool ? how_.pool : team_of_this_thread().pool, how_.between_tasks}; }

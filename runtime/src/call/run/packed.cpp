@@ -138,8 +138,8 @@ void check_each(const graph_ir& graph, const matched_arguments& given) {
         if (given.outputs[i]) check_output_alone(graph, graph.outputs[i], given.outputs[i]->view);
     if (given.kv_lengths) check_alone(given.kv_lengths->name, given.kv_lengths->view, axes, false);
     each_tensor(graph, given, [](const named_argument& each, const argument_axes&, bool) {
-        if (each.view.where() != memory::host)
-            fail(say(each.name, " in host memory, in a call with ", packed_name), "memory of a GPU",
+        if (each.view.where() == memory::opencl)
+            fail(say(each.name, " in host memory or CUDA's, in a call with ", packed_name), "a cl_mem",
                  "a call for each sequence");
     });
 }
@@ -203,9 +203,6 @@ packed_call::packed_call(const kernel_table& table, std::span<const named_argume
                 slices.part(each.view, axes, broadcasts, of);
         });
         made.call.emplace(table, made.arguments, how, wanted, explain, of.first, of.first_query);
-        if (is_device(made.call->chosen().target))
-            fail(say("a kernel for the CPU, for a call with ", packed_name), made.call->chosen().target,
-                 "a call for each sequence");
     }
     check_apart(table.graph, whole);
 }
@@ -220,6 +217,8 @@ bool packed_call::has_changed() const {
         if (starts[static_cast<std::int64_t>(i) * starts_.stride(0)] != seen_[i]) return true;
     return false;
 }
+
+bool packed_call::is_for_device() const { return is_device(parts_.front().call->chosen().target); }
 
 void packed_call::run(int threads) const {
     scratch_memory blocks;

@@ -40,7 +40,8 @@ public:
 
     void check_values() const;
     void run(int threads) const;
-    bool has_changed() const;  ///< whether cu_seqlens_q has changed since it was read
+    bool has_changed() const;    ///< whether cu_seqlens_q has changed since it was read
+    bool is_for_device() const;  ///< whether a GPU runs it: one launch after the other
 
     /// Neighbouring sequences with the same number of queries.
     struct run_of_sequences {

@@ -34,7 +34,7 @@ public:
     }
 
     void call() const {
-        if (packed_ ? packed_->has_changed() : bound_ && is_device(bound_->chosen().target))
+        if (packed_ ? packed_->has_changed() || packed_->is_for_device() : bound_ && is_device(bound_->chosen().target))
             return detail::call(table_, arguments_, how_);
         check_values();
         if (is_top_left_) note();

@@ -9,7 +9,8 @@
 #pragma GCC visibility push(hidden)
 namespace attune::detail {
 
-/// A view of a part of a tensor, which may be written where the whole may.
+/// A view of a part of a tensor, in the same memory, which may be written where the whole may. An offset into a cl_mem
+/// is no address, so that a part of one has to begin where the whole does.
 class view_part {
 public:
     explicit view_part(const tensor& whole) : whole_(whole) {
@@ -34,8 +35,9 @@ public:
         const auto* const data = static_cast<const std::byte*>(whole_.data());
         const void* const at =
             whole_.empty() ? whole_.data() : data + from_ * static_cast<std::int64_t>(bytes_of(whole_.type()));
-        return whole_.read_only() ? tensor(whole_.type(), at, shape, strides)
-                                  : tensor(whole_.type(), const_cast<void*>(at), shape, strides);
+        const tensor made = whole_.read_only() ? tensor(whole_.type(), at, shape, strides)
+                                               : tensor(whole_.type(), const_cast<void*>(at), shape, strides);
+        return made.in(whole_.where(), whole_.device());
     }
 
 private:
