@@ -106,7 +106,8 @@ private:
             case family::selection:
             case family::random:
             case family::attention:
-            case family::recurrent: break;
+            case family::recurrent:
+            case family::patterns: break;
         }
         throw std::logic_error("a term that no drawn condition has");
     }

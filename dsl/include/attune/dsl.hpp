@@ -1,6 +1,6 @@
 #pragma once
 /// attune's language: attention variants as formulas. Reading order: graph_ir.hpp (what there is), terminals.hpp,
-/// operators.hpp, functions.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, stores.hpp, states.hpp,
+/// operators.hpp, functions.hpp, blocks.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, stores.hpp, states.hpp,
 /// flex.hpp, gradient.hpp, shard.hpp (what one writes), enter.hpp, sharding.hpp, build.hpp, describe.hpp,
 /// call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in <attune/dsl/layers.hpp>,
 /// which is included by those who write them. Included one by one, each after what it stands on: compilers then say in
@@ -17,6 +17,7 @@
 #include <attune/dsl/operands.hpp>
 #include <attune/dsl/operators.hpp>
 #include <attune/dsl/functions.hpp>
+#include <attune/dsl/blocks.hpp>
 #include <attune/dsl/elsewhere.hpp>
 #include <attune/dsl/precomputed.hpp>
 #include <attune/dsl/attention.hpp>

@@ -54,7 +54,8 @@ rule rule_of(const instruction& n) {
         case family::classification:
         case family::selection:
         case family::comparison:
-        case family::logic: break;
+        case family::logic:
+        case family::patterns: break;
     }
     return {};
 }

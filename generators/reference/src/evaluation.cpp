@@ -153,7 +153,8 @@ column evaluation::compute(node_id i) {
         case family::classification:
         case family::selection:
         case family::comparison:
-        case family::logic: break;
+        case family::logic:
+        case family::patterns: break;
     }
     std::array<kind, max_rank + 1> is{};
     std::array<shared_column, max_rank + 1> held;

@@ -94,6 +94,7 @@ private:
             case family::selection:
                 if (n.op == operation::same) return x(0);
                 return joined(x(1), x(2));
+            case family::patterns: return interval_of(element_in_bits(n));
             case family::sums:
             case family::conversion:
             case family::function:

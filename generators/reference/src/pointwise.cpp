@@ -1,5 +1,6 @@
 #include "pointwise.hpp"
 
+#include <attune/ir/element.hpp>
 #include <attune/ir/operations.hpp>
 
 #include <algorithm>
@@ -140,6 +141,17 @@ void convert(operation op, bool integers, const column& x, column& result) {
         map(result.integer, x.real, truncated);
 }
 
+void read_bits(const instruction& node, const column& x, column& result) {
+    const element_type element = element_in_bits(node);
+    if (node.kind == kind::integer)
+        map(result.integer, x.integer,
+            [&](std::int32_t i) { return integer_from_bits(element, static_cast<std::uint32_t>(i)); });
+    else
+        map(result.real, x.integer, [&](std::int32_t i) {
+            return static_cast<double>(real_from_bits(element, static_cast<std::uint32_t>(i)));
+        });
+}
+
 void compare(operation op, bool integers, const column& x, const column& y, column& result) {
     const auto of_integers = integer_comparisons[op];
     const auto of_reals = comparisons_of_reals[op];
@@ -188,6 +200,7 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
             return true;
         case family::comparison: compare(op, integers, x, *arguments[1], result); return true;
         case family::logic: zip(result.integer, x.integer, arguments.back()->integer, of_conditions[op]); return true;
+        case family::patterns: read_bits(node, x, result); return true;
         case family::selection:
             if (op == operation::same)
                 result.integer = x.integer;

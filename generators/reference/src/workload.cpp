@@ -14,6 +14,8 @@
 
 namespace attune::support {
 namespace {
+/// Bytes up to it make no element of more than one byte, nor one of eight bits, that is larger than 2, or NaN.
+constexpr int largest_byte_of_small_numbers = 0x3f;
 constexpr std::int64_t longest_made = 1 << 24;  // of an axis that a formula alone lengthens
 
 /// How many positions of a kind there are, or which length a terminal says.
@@ -60,6 +62,9 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
         const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
+        const auto counts_blocks = [](const axis_declaration& axis) { return axis.counts != axis_kind::free; };
+        if (std::ranges::any_of(declared.axes, counts_blocks))
+            draw(declared.name, 0, largest_byte_of_small_numbers);
         if (const std::int64_t below = places[static_cast<std::size_t>(&declared - graph.inputs.data())]; below > 0)
             draw(declared.name, 0, static_cast<int>(below) - 1);
         if (declared.element == element_type::bf16 || declared.element == element_type::f16)
@@ -102,7 +107,7 @@ std::vector<std::int64_t> workload::lengthen_axes() {
         for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
             for (std::size_t a = 0; a < graph_.inputs[i].rank; ++a)
                 if (const axis_declaration& axis = graph_.inputs[i].axes[a];
-                    axis.kind == axis_kind::free && !said.contains(std::string(axis.name))) {
+                    axis.kind == axis_kind::free && axis.length == 0 && !said.contains(std::string(axis.name))) {
                     std::int64_t& length = lengths_.try_emplace(std::string(axis.name), usual_length).first->second;
                     if (limits.reached[i][a] <= longest_made) length = std::max(length, limits.reached[i][a]);
                 }
@@ -122,6 +127,8 @@ std::int64_t workload::extent(const axis_declaration& axis) const {
         case axis_kind::value_depth: return shape_.value_depth;
         case axis_kind::free: break;
     }
+    if (axis.counts != axis_kind::free) return extent({axis.counts, {}}) / axis.length;
+    if (axis.length != 0) return axis.length;
     const auto said = lengths_.find(std::string(axis.name));
     return said == lengths_.end() ? usual_length : said->second;
 }

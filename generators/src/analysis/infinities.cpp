@@ -97,6 +97,7 @@ bool may_be_infinite(const graph_ir& graph, const std::vector<double>& least, co
             return node.op == operation::pow && (of(0) || may_be_zero(graph, least, node.arguments[0]));
         case family::selection: return of(1) || of(2);
         case family::sums: return node.kind == kind::real && of(2);
+        case family::patterns: return node.kind == kind::real;
         case family::conversion:
         case family::bits:
         case family::classification:

@@ -67,6 +67,9 @@ double size_of(const graph_ir& graph, const instruction& node, const std::vector
         case family::selection:
             if (node.op == operation::where) return std::max(of(1), of(2));
             break;
+        case family::patterns:
+            if (node.kind == kind::integer) return element_in_bits(node) == element_type::i8 ? 128.0 : 32768.0;
+            break;
         case family::function:  // what has no small numbers
         case family::function_of_two:
         case family::classification:

@@ -97,7 +97,8 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
             case family::selection:
             case family::random:
             case family::attention:
-            case family::recurrent: break;
+            case family::recurrent:
+            case family::patterns: break;
         }
         return direction::none;
     });

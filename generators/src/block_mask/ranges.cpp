@@ -214,6 +214,8 @@ interval tile_mask::of_operation(int number, const sides& in) {
         }
         case family::tensors: return enumerate(number, in);
         case family::sums: return node.op == operation::sum ? reduce(number) : interval{{}, {}, verdict{}};
+        case family::patterns:
+            return node.kind == kind::real ? interval{{}, {}, verdict{}} : interval{};  // a real may be -infinity
         case family::terminal:
         case family::classification:  // conditions are decided, not bounded
         case family::comparison:

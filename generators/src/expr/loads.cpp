@@ -187,4 +187,20 @@ quantity pointwise::load(const instruction& node) {
     return {select(masked, 0.0f, value), masked};
 }
 
+/// An element that lies in the last bits of an integer. -infinity is masked, as in a tensor.
+quantity pointwise::element_of_bits(const instruction& node, const Expr& bits) {
+    const element_type is = element_in_bits(node);
+    if (is == element_type::i8) return {cast<int>(reinterpret<std::int8_t>(cast<std::uint8_t>(bits))), {}};
+    if (is == element_type::i16) return {cast<int>(reinterpret<std::int16_t>(cast<std::uint16_t>(bits))), {}};
+    const Expr byte = cast<std::uint8_t>(bits), word = cast<std::uint16_t>(bits);
+    const Expr element = is == element_type::bf16  ? reinterpret(BFloat(16), word)
+                         : is == element_type::f16 ? reinterpret(Float(16), word)
+                         : bytes_of(is) == 1       ? byte
+                                                   : reinterpret<float>(bits);
+    const Expr value = bytes_of(is) == 1 ? from_f8(is == element_type::f8_e4m3, byte) : cast<float>(element);
+    if (is == element_type::f8_e4m3 || depends_[node.arguments[0]].channel) return {value, {}};
+    const Expr masked = lies_as_negative_infinity(is, element, value);
+    return {select(masked, 0.0f, value), masked};
+}
+
 }  // namespace attune::generators::inline expr

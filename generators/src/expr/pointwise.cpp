@@ -339,6 +339,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::function_of_two: return function_of_two(node.op, a, b);
         case family::classification: return classified(node.op, a);
         case family::bits: return {of_bits[node.op](a.value, b.value), {}};
+        case family::patterns: return element_of_bits(node, a.value);
         case family::selection: {
             if (node.op != operation::where) return a;
             quantity chosen = choose(a, b, c);
@@ -376,6 +377,7 @@ Expr pointwise::byte_of(int integer) {
             return select(evaluate(node.arguments[0], false).value, argument(1), argument(2));
         if (node.op == operation::shift_right && is_within(0, {0, 255}) && is_within(1, {0, 7}))  // zeros come in
             return argument(0) >> cast<std::uint8_t>(evaluate(node.arguments[1], false).value);
+        if (node.op == operation::from_bits) return argument(0);  // the last eight of them
         if (is_of_last_bits(node.op)) {
             const Expr a = argument(0), b = node.argument_count > 1 ? argument(1) : a;
             return family_of(node.op) == family::bits ? of_bits[node.op](a, b) : of_arithmetic[node.op](a, b);

@@ -61,6 +61,7 @@ private:
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);
     quantity load_computed(const instruction& node);
+    quantity element_of_bits(const instruction& node, const Halide::Expr& bits);
     quantity load_precomputed(const instruction& node);
     /// Whether an index is a bound one that runs over this extent.
     bool runs_over(const instruction& index, int extent) const;

@@ -60,10 +60,25 @@ void refuse_places_of_sums(const graph_ir& graph) {
     }
 }
 
+/// Refuses a depth that leaves a part of a block.
+void refuse_parts_of_blocks(const kernel_request& request) {
+    for (const input_declaration& input : request.graph().inputs)
+        for (std::size_t axis = 0; axis < input.rank; ++axis) {
+            const axis_declaration& over = input.axes[axis];
+            if (over.counts == axis_kind::free) continue;
+            const int depth =
+                over.counts == axis_kind::depth ? request.depths.depth : request.depths.value_depth;
+            expect(depth % over.length == 0, "`" + std::string(input.name) + "` has blocks of " +
+                                                 std::to_string(over.length) + " channels, of which " +
+                                                 std::to_string(depth) + " is no multiple; leave that depth out of DEPTHS");
+        }
+}
+
 }  // namespace
 
 void refuse_without_kernel(const kernel_request& request) {
     check(request);
+    refuse_parts_of_blocks(request);
     const graph_ir& graph = request.graph();
     if (is_for_recurrence(request.schedule)) return refuse_what_no_chunk_makes(graph);
     const int pairing = pairing_of(request.schedule);

@@ -204,7 +204,7 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
             byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
         if (i.op == operation::bound || i.op == operation::extent || i.op == operation::deposit ||
-            i.op == operation::part_cotangent)
+            i.op == operation::part_cotangent || i.op == operation::from_bits)
             byte(static_cast<std::uint8_t>(i.integer));
         if (i.op == operation::constant)
             word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer)
@@ -215,7 +215,11 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
         text(d.name);
         byte(static_cast<std::uint8_t>(d.element));
         byte(d.is_scalar);
-        for (int a = 0; a < d.rank; ++a) byte(static_cast<std::uint8_t>(d.axes[a].kind)), text(d.axes[a].name);
+        for (int a = 0; a < d.rank; ++a) {
+            byte(static_cast<std::uint8_t>(d.axes[a].kind)), text(d.axes[a].name);
+            if (d.axes[a].length != 0)
+                word(static_cast<std::uint64_t>(d.axes[a].length)), byte(static_cast<std::uint8_t>(d.axes[a].counts));
+        }
     }
     for (int at = 0; at < list.output_count; ++at)
         text(list.outputs[at].name), word(static_cast<std::uint64_t>(list.outputs[at].node));

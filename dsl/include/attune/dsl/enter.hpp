@@ -71,6 +71,7 @@ template <class N> constexpr node_id enter(ir_builder& list, const N& n) {
         return n.children.unpack([&](const auto& child) { return enter_child<true, true>(list, child); });
     } else {
         instruction i{.op = N::op, .kind = N::is};
+        if constexpr (is_of_bits<N>) i.integer = static_cast<std::int64_t>(N::element);
         n.children.unpack([&]<class... C>(const C&... child) {
             [[maybe_unused]] constexpr bool reals =
                 mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));

@@ -56,6 +56,33 @@ template <expression A> constexpr auto as_integer(const A& x) {
     }
 }
 
+/// The number that the last bits of an integer are as an element of a type: `from_bits<f16>(low | high << 8)` of two
+/// bytes.
+template <element_type Element, class A> struct bits_of_element
+    : node<kind_of_element(Element), operation::from_bits, A> {
+    static constexpr element_type element = Element;
+};
+template <element_type Element>
+inline constexpr bool an_element_of_bits =
+    kind_of_element(Element) == kind::real ? Element != element_type::any && Element != element_type::f64
+                                           : Element == element_type::i8 || Element == element_type::i16;
+template <element_type Element, expression A> constexpr auto from_bits(const A& bits) {
+    if constexpr (is_rejected<A>)
+        return rejected{};
+    else if constexpr (!an_element_of_bits<Element>) {
+        static_assert(an_element_of_bits<Element>,
+                      "attune: from_bits reads f32, bf16, f16, f8_e4m3, f8_e5m2, i16 or i8; other bits are integers as "
+                      "they stand");
+        return rejected{};
+    } else if constexpr (A::is != kind::integer) {
+        static_assert(integer_kind<A::is>, "attune: from_bits takes an integer, whose last bits are the element's");
+        return rejected{};
+    } else
+        return bits_of_element<Element, A>{{detail::children_of<A>{bits}}};
+}
+template <class N> inline constexpr bool is_of_bits = false;
+template <element_type Element, class A> inline constexpr bool is_of_bits<bits_of_element<Element, A>> = true;
+
 // --- of two numbers
 /// The angle of the point (x, y), in all four quadrants.
 template <class A, class B>
@@ -113,6 +140,12 @@ inline constexpr bool may_mean_a_fraction<node<kind::integer, Op, C...>> =
     Op == operation::divide ||
     (((family_of(Op) == family::arithmetic && Op != operation::remainder) || Op == operation::where) &&
      (may_mean_a_fraction<C> || ...));
+
+template <class N, class C>
+    requires is_of_bits<N>
+constexpr auto made_again(const C& c) {
+    return bits_of_element<N::element, C>{{detail::children_of<C>{c}}};
+}
 
 /// Python's //: the quotient of integers rounded down, as by `/`; of reals floor(x / y).
 template <class A, class B>

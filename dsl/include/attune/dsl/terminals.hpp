@@ -47,8 +47,8 @@ inline constexpr index_node<operation::batches> batches{};
 inline constexpr constant<kind::real> inf{std::numeric_limits<double>::infinity()};
 
 // --- axes: what an input is declared over
-template <axis_kind Is, name Label = ""> struct axis_node {
-    static constexpr axis_declaration axis{Is, Is == axis_kind::free ? Label.view() : name_of(Is)};
+template <axis_kind Is, name Label = "", int Length = 0, axis_kind Counts = axis_kind::free> struct axis_node {
+    static constexpr axis_declaration axis{Is, Is == axis_kind::free ? Label.view() : name_of(Is), Length, Counts};
 };
 inline constexpr axis_node<axis_kind::batch> batch{};
 inline constexpr axis_node<axis_kind::head> head{};
@@ -56,12 +56,22 @@ inline constexpr axis_node<axis_kind::key_head> key_head{};
 inline constexpr axis_node<axis_kind::query> query{};
 inline constexpr axis_node<axis_kind::key> key{};
 inline constexpr axis_node<axis_kind::position> position{};                       ///< read at q_idx and at kv_idx
-template <name Label> inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis
+/// A table's own axis. `axis<"byte", 34>` is 34 long in every call.
+template <name Label, int Length = 0> inline constexpr axis_node<axis_kind::free, Label, Length> axis{};
+/// The axis of blocks of so many channels, which a depth is a multiple of: `blocks_of<"block", 32>(depth)`.
+template <name Label, int Channels, operation Along>
+    requires(Along == operation::depth || Along == operation::value_depth)
+constexpr auto blocks_of(node<kind::integer, Along>) {
+    static_assert(Channels > 0, "attune: a block has one channel at least");
+    constexpr axis_kind counts = Along == operation::depth ? axis_kind::depth : axis_kind::value_depth;
+    return axis_node<axis_kind::free, Label, Channels, counts>{};
+}
 
 /// The axes that an input may be declared over: those above, depth and value_depth.
 template <class T> inline constexpr axis_declaration axis_of{axis_kind::free, ""};
-template <axis_kind Is, name Label>
-inline constexpr axis_declaration axis_of<axis_node<Is, Label>> = axis_node<Is, Label>::axis;
+template <axis_kind Is, name Label, int Length, axis_kind Counts>
+inline constexpr axis_declaration axis_of<axis_node<Is, Label, Length, Counts>> =
+    axis_node<Is, Label, Length, Counts>::axis;
 template <> inline constexpr axis_declaration axis_of<index_node<operation::depth>>{axis_kind::depth, "depth"};
 template <>
 inline constexpr axis_declaration axis_of<index_node<operation::value_depth>>{axis_kind::value_depth, "value_depth"};
@@ -108,7 +118,7 @@ template <class Tensor, class... I> struct partly_read {
     detail::children_of<I...> indices;
     template <operand Next> constexpr auto operator[](const Next& next) const {
         return indices.unpack([&](const auto&... i) {
-            if constexpr (sizeof...(I) + 1 == Tensor::declaration.rank)
+            if constexpr (sizeof...(I) + 1 == Tensor::rank)
                 return tensor(i..., next);
             else
                 return partly_read<Tensor, I..., Next>{tensor, {i..., next}};
@@ -122,6 +132,7 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::input;
     static constexpr unsigned uses = 0;
+    static constexpr std::size_t rank = sizeof...(Axes);
     static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view();
     static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
 

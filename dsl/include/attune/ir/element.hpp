@@ -101,6 +101,22 @@ struct float8_e5m2 {
     }
 };
 
+/// What the last bits of an integer are as an element: the integer that they are, and the real.
+constexpr std::int32_t integer_from_bits(element_type e, std::uint32_t bits) {
+    return e == element_type::i8 ? static_cast<std::int8_t>(bits) : static_cast<std::int16_t>(bits);
+}
+constexpr float real_from_bits(element_type e, std::uint32_t bits) {
+    const auto as = [bits]<class T>(T x) {
+        x.bits = static_cast<decltype(x.bits)>(bits);
+        return static_cast<float>(x);
+    };
+    if (e == element_type::bf16) return as(bfloat16{});
+    if (e == element_type::f16) return as(float16{});
+    if (e == element_type::f8_e4m3) return as(float8_e4m3{});
+    if (e == element_type::f8_e5m2) return as(float8_e5m2{});
+    return std::bit_cast<float>(bits);
+}
+
 /// The element type of C++ type T; `any` where attune has none.
 template <class T> inline constexpr element_type element_of = element_type::any;
 template <class T> inline constexpr element_type element_of<const T> = element_of<T>;

@@ -183,6 +183,7 @@ enum class operation : std::uint8_t {
                        ///< states: the cotangents of each
     part_cotangent,  ///< these, then the channel and, of an initial state, the value channel -> real: the cotangent of
                      ///< a part of the step, number `integer` of recurrence_arguments, or of the row that reads
+    from_bits,  ///< integer -> integer or real: what its last bits are as an element of type `integer`
     // The pointwise operations above also multiply and divide weights by reals of (b, h, q_idx, kv_idx), and take rows
     // and outputs as numbers: `kind` says which.
 };
@@ -211,6 +212,8 @@ inline constexpr int max_rank = 8;
 struct axis_declaration {
     axis_kind kind{};
     std::string_view name;  ///< of a free axis; else the kind's name
+    std::int32_t length{};  ///< of a free axis that has one and the same in all calls, else 0; or channels of a block
+    axis_kind counts = axis_kind::free;  ///< a depth: the axis counts its blocks of `length` channels
     constexpr bool operator==(const axis_declaration&) const = default;
 };
 
@@ -272,6 +275,9 @@ struct instruction {
     double number{};         ///< value of a real constant; -infinity means masked
     constexpr bool operator==(const instruction&) const = default;
 };
+
+/// The element whose bits `from_bits` reads.
+constexpr element_type element_in_bits(const instruction& n) { return static_cast<element_type>(n.integer); }
 
 struct output_declaration {
     std::string_view name;  ///< "out" unless the graph names it

@@ -25,6 +25,7 @@ enum class family : std::uint8_t {
     random,
     attention,
     recurrent,
+    patterns,  ///< bits that are read as a number
 };
 
 /// A set of kinds.

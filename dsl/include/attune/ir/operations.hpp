@@ -186,6 +186,8 @@ inline constexpr operation_row rows_of_all[] = {
      states, nothing, none, costly, regular, open, not_yet},
     {part_cotangent, recurrent, "part_cotangent", 0, 1, 3, {states, integer},
      real, elements, rows | data, costly, regular, open, not_yet},
+    // elements that lie in bytes
+    {from_bits, patterns, "from_bits", 0, 1, 1, {integer}, counted, all, none, cheap, irregular, open, flat},
 };
 // clang-format on
 }  // namespace operation_table

@@ -73,7 +73,7 @@ constexpr bool is_a_word(std::string_view name) {
         "gelu gelu_tanh softplus clamp logaddexp floor_div causal window bottom_right causal_bottom_right "
         "softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean i8 f8_e4m3 "
         "f8_e5m2 i64 i16 f64 element_type store unit causal_convolution newest S attune dsl name kind node gradient of "
-        "wrt shard before of_shard "
+        "wrt shard before of_shard blocks blocks_of q8_0 q4_0 q4_1 mxfp4 nvfp4 "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
@@ -174,6 +174,7 @@ struct describer {
                            : i.integer == 2 ? ", states>"
                                             : ", rows>");
             if (i.op == operation::part_cotangent) to.put('<'), to.put_integer(i.integer), to.put('>');
+            if (i.op == operation::from_bits) to.put('<'), to.put(attune::name_of(element_in_bits(i))), to.put('>');
             return arguments(i, 0, implied);
         }
         const bool parentheses = precedence < outer;
@@ -232,6 +233,14 @@ struct describer {
 
     constexpr void given(const input_declaration& d) { is_given(d) ? to.put(d.name) : identifier(d.name); }
 
+    constexpr void axis(const axis_declaration& a) {
+        if (a.kind != axis_kind::free) return to.put(a.name);
+        to.put(a.counts == axis_kind::free ? "axis<\"" : "blocks_of<\""), to.put(a.name), to.put('"');
+        if (a.length != 0) to.put(", "), to.put_integer(a.length);
+        to.put('>');
+        if (a.counts != axis_kind::free) to.put('('), to.put(attune::name_of(a.counts)), to.put(')');
+    }
+
     constexpr void declaration(const input_declaration& d) {
         identifier(d.name), to.put(d.is_scalar ? " = scalar<\"" : " = input<\""), to.put(d.name), to.put("\", ");
         if (d.element == element_type::any) to.put("attune::element_type::");
@@ -239,10 +248,7 @@ struct describer {
         if (d.is_scalar) return to.put('\n');
         for (int a = 0; a < d.rank; ++a) {
             to.put(a ? ", " : "(");
-            if (d.axes[a].kind == axis_kind::free)
-                to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
-            else
-                to.put(d.axes[a].name);
+            axis(d.axes[a]);
         }
         to.put(")\n");
     }

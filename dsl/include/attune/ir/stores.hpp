@@ -67,6 +67,7 @@ constexpr integer_interval integers_of(node_list nodes, std::span<const input_de
     if (n.op == operation::to_integer && argument(0).kind == kind::condition) return {0, 1};
     if (n.op == operation::load && argument(0).op == operation::input)
         return interval_of(inputs[static_cast<std::size_t>(argument(0).input)].element).wrapped();
+    if (n.op == operation::from_bits) return interval_of(element_in_bits(n)).wrapped();
     if (const family is = family_of(n.op); is == family::arithmetic || is == family::bits)
         return interval_of(n.op, of(0), of(n.argument_count > 1 ? 1 : 0)).wrapped();
     return integer_interval::of_32_bits();

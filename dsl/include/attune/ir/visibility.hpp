@@ -33,7 +33,8 @@ constexpr visibility visibility_of(const instruction& node) {
     switch (family_of(node.op)) {
         case family::terminal: return node.op == operation::constant && node.number == -infinity ? never : always;
         case family::tensors: return node.op == operation::load ? by_value : always;
-        case family::sums: return by_value;
+        case family::sums:
+        case family::patterns: return by_value;
         case family::arithmetic: return visibility_of_arithmetic[node.op];
         case family::function: return limit_of(node.op) ? always : as_first;
         case family::function_of_two: return as_both;

@@ -166,6 +166,7 @@ integer_interval range_of(const call_numbers& call, node_id at, const instructio
         }
         case family::recurrent:
             return n.op == operation::value_idx ? positions<axis_kind::value_depth>(call, at) : anything;
+        case family::patterns: return interval_of(element_in_bits(n)).wrapped();
         case family::function:
         case family::function_of_two:
         case family::classification:

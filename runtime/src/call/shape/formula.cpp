@@ -32,6 +32,10 @@ public:
             append(text, "extent<"), append(text, n.integer), append(text, ">");
             return list(n, 0);
         }
+        if (n.op == operation::from_bits) {
+            append(text, "from_bits<"), append(text, name_of(element_in_bits(n))), append(text, ">");
+            return list(n, 0);
+        }
         const std::string_view spelt = about(n.op).text;
         const int precedence = about(n.op).precedence;
         if (precedence == 0) return append(text, spelt), list(n, 0);

@@ -193,7 +193,8 @@ private:
             case family::logic:
             case family::random:
             case family::attention:
-            case family::recurrent: break;
+            case family::recurrent:
+            case family::patterns: break;
         }
         refuse();
     }

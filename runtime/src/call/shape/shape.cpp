@@ -107,6 +107,22 @@ bool extent_is_read(const graph_ir& graph, std::size_t input, int axis) {
          shown(d.name, t), say("an entry for each position: ", d.name, " ", signature(d)));
 }
 
+/// An axis whose length the formula says, or how many channels each of its blocks has.
+void check_stated(const input_declaration& d, const axis_declaration& over, const tensor& t, std::int64_t extent,
+                  const call_shape& shape) {
+    if (over.length == 0) return;
+    if (over.counts == axis_kind::free) {
+        if (extent != over.length)
+            fail(say(over.length, " elements along ", over.name, " of ", d.name), shown(d.name, t),
+                 say("the layout that the formula states: ", d.name, " ", signature(d)));
+        return;
+    }
+    if (const std::int64_t channels = shape[over.counts]; channels != extent * over.length)
+        fail(say("blocks of ", over.length, " channels for each of the ", channels, " along ", name_of(over.counts), ", as in ",
+                 shape.from[static_cast<std::size_t>(over.counts)], ", along ", over.name, " of ", d.name),
+             shown(d.name, t), say("a ", name_of(over.counts), " that is a multiple of ", over.length));
+}
+
 /// The user's inputs against the shape: each axis at its length, or 1. A table over position that kv_lengths may allow
 /// is noted.
 void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, call_shape& shape,
@@ -119,6 +135,7 @@ void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, ca
             if (extent < 1 && !extent_is_read(graph, input, axis))
                 fail(say("at least one element along ", over.name, " of ", d.name), shown(d.name, t),
                      "a table with an entry");
+            check_stated(d, over, t, extent, shape);
         } else if (shape.is_own(input, over.kind)) {
             continue;
         } else if (over.kind == axis_kind::position) {
