@@ -76,6 +76,13 @@ inline constexpr auto declared = scored(input<"bias", bf16>(batch, head, query, 
 // `f32` `bf16` `f16` `f8_e4m3` `f8_e5m2`: elements that are reals
 inline constexpr auto real_elements = scored(input<"a", f32>(head)(h) + input<"c", f16>(head)(h) +
                                              input<"d", f8_e4m3>(head)(h) + input<"e", f8_e5m2>(head)(h));
+// `blocks` `q8_0` `q4_0` `q4_1` `mxfp4` `nvfp4`: elements that are blocks, which hold codes beside their scale
+inline constexpr auto in_blocks = whole(softmax(q * t(input<"c", blocks<q8_0>>(batch, key_head, key, depth))) * v);
+// `blocks_of`: an axis of blocks, of so many channels each; `axis<"byte", 34>` is 34 long in every call
+inline constexpr auto block_axis = whole(
+    softmax(q * t(keys(as_real(input<"c", u8>(batch, key, blocks_of<"block", 8>(depth), axis<"byte", 8>)(
+                b, kv_idx, d_idx / 8, d_idx % 8))))) *
+    v);
 // `i64` `i32` `i16` `i8` `u8`: elements that are integers; values are of 32 bits, and a call checks that i64 elements
 // fit
 inline constexpr auto integer_elements =
@@ -98,6 +105,8 @@ inline constexpr auto of_channels =
 inline constexpr auto own_axis = scored(input<"table", f32>(head, axis<"distance">)(h, 3));
 // `t(k)`: the transpose, in q * t(k)
 inline constexpr auto transposed = whole(softmax(q * t(k) * rsqrt(depth)) * v);
+// `from_bits<f16>(x)`: what the last bits of an integer are as an element
+inline constexpr auto patterns = scored(from_bits<f8_e4m3>(packed(b, q_idx, 0)));
 // `queries(x)` `keys(x)` `values(x)`: tensors made of a formula over (b, h, position, d_idx), of q's, k's and v's
 // length
 inline constexpr auto formed =

@@ -63,8 +63,7 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
         const auto counts_blocks = [](const axis_declaration& axis) { return axis.counts != axis_kind::free; };
-        if (std::ranges::any_of(declared.axes, counts_blocks))
-            draw(declared.name, 0, largest_byte_of_small_numbers);
+        if (std::ranges::any_of(declared.axes, counts_blocks)) draw(declared.name, 0, largest_byte_of_small_numbers);
         if (const std::int64_t below = places[static_cast<std::size_t>(&declared - graph.inputs.data())]; below > 0)
             draw(declared.name, 0, static_cast<int>(below) - 1);
         if (declared.element == element_type::bf16 || declared.element == element_type::f16)

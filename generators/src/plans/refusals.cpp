@@ -66,11 +66,11 @@ void refuse_parts_of_blocks(const kernel_request& request) {
         for (std::size_t axis = 0; axis < input.rank; ++axis) {
             const axis_declaration& over = input.axes[axis];
             if (over.counts == axis_kind::free) continue;
-            const int depth =
-                over.counts == axis_kind::depth ? request.depths.depth : request.depths.value_depth;
+            const int depth = over.counts == axis_kind::depth ? request.depths.depth : request.depths.value_depth;
             expect(depth % over.length == 0, "`" + std::string(input.name) + "` has blocks of " +
                                                  std::to_string(over.length) + " channels, of which " +
-                                                 std::to_string(depth) + " is no multiple; leave that depth out of DEPTHS");
+                                                 std::to_string(depth) +
+                                                 " is no multiple; leave that depth out of DEPTHS");
         }
 }
 

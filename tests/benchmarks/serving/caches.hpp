@@ -66,6 +66,39 @@ inline constexpr auto of_codes =
     quantized<u8>(softmax(queries(quantized<i8>(q)) * t(keys_of_tokens) * rsqrt(depth))) * values_of_tokens;
 }  // namespace nibbles
 
+/// Blocks of 32 channels, whose codes lie beside their scale; `apart` has the same codes in a tensor of their own.
+template <block_layout layout> struct in_blocks {
+    static constexpr auto k_cache = input<"k_cache", dsl::blocks<layout>>(batch, key_head, key, depth);
+    static constexpr auto v_cache = input<"v_cache", dsl::blocks<layout>>(batch, key_head, key, value_depth);
+    static constexpr auto attention = softmax(q * t(k_cache) * rsqrt(depth)) * v_cache;
+    static constexpr auto of_codes =
+        quantized<u8>(softmax(queries(quantized<i8>(q)) * t(k_cache) * rsqrt(depth))) * v_cache;
+};
+inline constexpr auto in_q8_0 = in_blocks<q8_0>::attention;
+inline constexpr auto in_q4_0 = in_blocks<q4_0>::attention;
+inline constexpr auto in_q4_1 = in_blocks<q4_1>::attention;
+inline constexpr auto in_mxfp4 = in_blocks<mxfp4>::attention;
+inline constexpr auto in_nvfp4 = in_blocks<nvfp4>::attention;
+inline constexpr auto in_q8_0_of_codes = in_blocks<q8_0>::of_codes;
+inline constexpr auto in_q4_0_of_codes = in_blocks<q4_0>::of_codes;
+
+namespace apart {
+inline constexpr auto k_scale = input<"k_scale", f16>(batch, key_head, key, axis<"group">);
+inline constexpr auto v_scale = input<"v_scale", f16>(batch, key_head, key, axis<"group">);
+template <class K, class V> constexpr auto attention_of(K k_code, V v_code) {
+    return softmax(q * t(keys(as_real(k_code) * k_scale(b, h, kv_idx, d_idx / 32))) * rsqrt(depth)) *
+           values(as_real(v_code) * v_scale(b, h, kv_idx, d_idx / 32));
+}
+inline constexpr auto of_q8_0 = attention_of(narrow<i8>::k8(b, h, kv_idx, d_idx), narrow<i8>::v8(b, h, kv_idx, d_idx));
+
+inline constexpr auto k4 = input<"k4", u8>(batch, key_head, key, axis<"group">, axis<"byte">);
+inline constexpr auto v4 = input<"v4", u8>(batch, key_head, key, axis<"group">, axis<"byte">);
+template <class Codes> constexpr auto element(const Codes& codes) {
+    return ((codes(b, h, kv_idx, d_idx / 32, d_idx % 16) >> d_idx / 16 % 2 * 4) & 15) - 8;
+}
+inline constexpr auto of_q4_0 = attention_of(element(k4), element(v4));
+}  // namespace apart
+
 /// The last 128 keys, and a number for each head in the denominator, as in gpt-oss.
 namespace sliding {
 inline constexpr auto sinks = input<"sinks", f32>(head);

@@ -4,8 +4,7 @@
 //     attune_serving --caches f32 bf16 "paged f32 64" --sequences 1 4 --keys 16384 4096 [--json]
 //     attune_serving --caches f32 bf16 "paged f32 16" --sequences 1 1 --keys 32 512 --slots 4160    a short chat
 //     attune_serving --caches f32 bf16 i8 --sequences 4 --keys 4096 --threads 1 2 --busy 0 1    beside busy neighbours
-#include "caches.hpp"
-#include "memory.hpp"
+#include "known_caches.hpp"
 #include "neighbours.hpp"
 
 #include "commands/schedule_option.hpp"
@@ -31,187 +30,7 @@
 
 namespace {
 
-using attune::element_type;
-using bench::memory;
-namespace caches = bench::caches;
-
-struct shape {
-    std::int64_t sequences, heads, key_heads, keys, depth;
-    std::int64_t slots;  ///< that there is room for; so many keys are in use
-};
-
-/// A call's arguments, and the bytes that it has to read.
-struct call {
-    std::vector<memory> tensors;
-    std::vector<attune::detail::named_argument> arguments;
-    std::vector<std::span<const std::byte>> read;  ///< in the order in which the cache is read
-
-    void add(std::string_view name, memory made) {
-        tensors.push_back(std::move(made));
-        give(name, tensors.back().view());
-    }
-    /// Of each of so many pieces of a tensor, the slots in use are read.
-    void add(std::string_view name, memory made, std::int64_t pieces, const shape& s) {
-        add(name, std::move(made));
-        read_pieces(pieces, s);
-    }
-    void read_pieces(std::int64_t pieces, const shape& s) {
-        const std::span<const std::byte> whole = tensors.back().bytes();
-        const std::size_t piece = whole.size() / static_cast<std::size_t>(pieces),
-                          used = piece / static_cast<std::size_t>(s.slots) * static_cast<std::size_t>(s.keys);
-        for (std::size_t i = 0; i < static_cast<std::size_t>(pieces); ++i)
-            read.push_back(whole.subspan(i * piece, used));
-    }
-    attune::tensor give(std::string_view name, attune::tensor view) {
-        arguments.push_back({.name = name, .view = view});
-        return view;
-    }
-};
-
-struct cache {
-    std::string name;
-    attune::graph_ir graph;
-    std::string dtype;
-    std::function<void(call&, const shape&)> fill;
-    std::string exact{};  ///< the cache that this one would be without rounding, if it rounds
-};
-
-void contiguous(call& to, const shape& s, element_type type) {
-    for (const char* name : {"k", "v"})
-        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}), s.sequences * s.key_heads, s);
-}
-
-/// The last keys of each head are read.
-void last_keys(call& to, const shape& s, element_type type, std::int64_t count) {
-    const std::int64_t bytes_a_key = s.depth * static_cast<std::int64_t>(attune::bytes_of(type)),
-                       used = std::min(s.keys, count);
-    for (const char* name : {"k", "v"}) {
-        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}));
-        for (std::int64_t head = 0; head < s.sequences * s.key_heads; ++head)
-            to.read.push_back(to.tensors.back().bytes().subspan(
-                static_cast<std::size_t>((head * s.slots + s.keys - used) * bytes_a_key),
-                static_cast<std::size_t>(used * bytes_a_key)));
-    }
-}
-
-void sliding(call& to, const shape& s, element_type type) {
-    last_keys(to, s, type, 128);
-    to.add("sinks", memory(element_type::f32, {s.heads}));
-}
-
-void first_and_last(call& to, const shape& s, element_type type) { last_keys(to, s, type, 64); }
-
-/// (sequence, token, head, channel), as projections leave them.
-void token_major(call& to, const shape& s, element_type type) {
-    for (const char* name : {"k", "v"}) {
-        to.tensors.emplace_back(type, std::vector{s.sequences, s.slots, s.key_heads, s.depth});
-        to.read_pieces(s.sequences, s);
-        to.give(name, to.tensors.back().view().swapped(1, 2));
-    }
-}
-
-/// A token's key and value side by side.
-void pairs(call& to, const shape& s, element_type type) {
-    to.add("kv", memory(type, {s.sequences, s.key_heads, s.slots, 2, s.depth}), s.sequences * s.key_heads, s);
-}
-
-/// Steps of codes, which are positive.
-memory scales(std::vector<std::int64_t> shape) {
-    memory made(element_type::f32, std::move(shape));
-    for (float& x : made.as<float>()) x = 0.01f * (std::abs(x) + 0.1f);
-    return made;
-}
-
-void bytes(call& to, const shape& s, element_type type) {
-    const std::int64_t pieces = s.sequences * s.key_heads;
-    for (const char* name : {"k8", "v8"})
-        to.add(name, memory(type, {s.sequences, s.key_heads, s.slots, s.depth}), pieces, s);
-    for (const char* name : {"k_scale", "v_scale"})
-        to.add(name, scales({s.sequences, s.key_heads, s.slots}), pieces, s);
-}
-
-void nibbles(call& to, const shape& s, bool in_groups) {
-    for (const char* name : {"k4", "v4"})
-        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.slots, s.depth / 2}),
-               s.sequences * s.key_heads, s);
-    std::vector<std::int64_t> each{s.sequences, s.key_heads, s.slots};
-    if (in_groups) each.push_back(s.depth / 32);
-    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales(each), s.sequences * s.key_heads, s);
-}
-
-/// Pages in random order; they are read head by head, sequence by sequence.
-void paged(call& to, const shape& s, element_type type, std::int64_t tokens) {
-    const std::int64_t blocks = (s.slots + tokens - 1) / tokens, used = (s.keys + tokens - 1) / tokens,
-                       pages = s.sequences * blocks;
-    memory table(element_type::i32, {s.sequences, blocks});
-    const std::span<std::int32_t> entries = table.as<std::int32_t>();
-    for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int32_t>(i);
-    std::shuffle(entries.begin(), entries.end(), std::minstd_rand(3));
-    const std::vector<std::int32_t> order(entries.begin(), entries.end());
-    to.add("block_table", std::move(table));
-    const auto pieces = [&](const memory& pool, std::int64_t page_bytes) {
-        for (std::int64_t b = 0; b < s.sequences; ++b)
-            for (std::int64_t h = 0; h < s.key_heads; ++h)
-                for (std::int64_t i = 0; i < used; ++i)
-                    to.read.push_back(pool.bytes().subspan(
-                        static_cast<std::size_t>((order[static_cast<std::size_t>(b * blocks + i)] * s.key_heads + h) *
-                                                 page_bytes),
-                        static_cast<std::size_t>(page_bytes)));
-    };
-    for (const char* name : {"k_pages", "v_pages"}) {
-        to.add(name, memory(type, {pages, s.key_heads, tokens, s.depth}));
-        pieces(to.tensors.back(), tokens * s.depth * static_cast<std::int64_t>(attune::bytes_of(type)));
-    }
-    if (type != element_type::u8) return;
-    for (const char* name : {"k_scale", "v_scale"}) {
-        to.add(name, scales({pages, s.key_heads, tokens}));
-        pieces(to.tensors.back(), tokens * 4);
-    }
-}
-
-void rotated(call& to, const shape& s) {
-    contiguous(to, s, element_type::f32);
-    for (const char* name : {"cosine", "sine"}) to.add(name, memory(element_type::f32, {s.slots, s.depth / 2}));
-}
-
-std::vector<cache> all_caches() {
-    using attune::dsl::ir_of;
-    using namespace std::placeholders;
-    const attune::graph_ir plain = ir_of<caches::contiguous>;
-    return {
-        {"f32", plain, "f32", std::bind(contiguous, _1, _2, element_type::f32)},
-        {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
-        {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
-        {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
-        {"f32 side by side", ir_of<caches::pairs_f32>, "f32", std::bind(pairs, _1, _2, element_type::f32)},
-        {"bf16 side by side", ir_of<caches::pairs_bf16>, "f32", std::bind(pairs, _1, _2, element_type::bf16)},
-        {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
-        {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
-        {"i8, q in i8", ir_of<caches::of_i8_and_codes>, "f32", std::bind(bytes, _1, _2, element_type::i8), "i8"},
-        {"i8, q i8, p i16", ir_of<caches::of_i8_and_two_digits>, "f32", std::bind(bytes, _1, _2, element_type::i8),
-         "i8"},
-        {"i8, q i8, p u8", ir_of<caches::of_i8_and_one_digit>, "f32", std::bind(bytes, _1, _2, element_type::i8), "i8"},
-        {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", std::bind(nibbles, _1, _2, true)},
-        {"4 bits, a token", ir_of<caches::nibbles::of_tokens>, "f32", std::bind(nibbles, _1, _2, false)},
-        {"4 bits, i8, u8", ir_of<caches::nibbles::of_codes>, "f32", std::bind(nibbles, _1, _2, false),
-         "4 bits, a token"},
-        {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
-        {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
-        {"paged f32 1", ir_of<caches::paged::f32_1>, "f32", std::bind(paged, _1, _2, element_type::f32, 1)},
-        {"paged bf16 1", ir_of<caches::paged::bf16_1>, "f32", std::bind(paged, _1, _2, element_type::bf16, 1)},
-        {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
-        {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
-        {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},
-        {"paged bf16 64", ir_of<caches::paged::bf16_64>, "f32", std::bind(paged, _1, _2, element_type::bf16, 64)},
-        {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
-        {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
-        {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated},
-        {"f32 first and last", ir_of<caches::sliding::first_and_last>, "f32",
-         std::bind(first_and_last, _1, _2, element_type::f32)},
-        {"f32 window, sink", ir_of<caches::sliding::attention>, "f32", std::bind(sliding, _1, _2, element_type::f32)},
-        {"bf16 window, sink", ir_of<caches::sliding::attention>, "bf16",
-         std::bind(sliding, _1, _2, element_type::bf16)}};
-}
+using bench::cache, bench::call, bench::shape;
 
 double seconds_of(const std::function<void()>& work) {
     const auto start = std::chrono::steady_clock::now();
@@ -323,7 +142,7 @@ void print(const row& r, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::vector<cache> known = all_caches();
+    const std::vector<cache> known = bench::all_caches();
     std::vector<std::string> names, schedules;
     for (const cache& each : known) names.push_back(each.name);
     std::vector<std::string> wanted = names;
@@ -379,8 +198,8 @@ int main(int argc, char** argv) {
             given.tensors.reserve(16);
             each.fill(given, s);
             const auto& types = kernel.list[0].request.types;
-            given.add("q", memory(types.query, {s.sequences, heads, queries, depth}));
-            given.add("out", memory(types.output, {s.sequences, heads, queries, depth}));
+            given.add("q", bench::memory(types.query, {s.sequences, heads, queries, depth}));
+            given.add("out", bench::memory(types.output, {s.sequences, heads, queries, depth}));
             given.give("kv_lengths", attune::tensor(lengths.data(), {s.sequences}));
             std::size_t size = 0;
             for (const auto& piece : given.read) size += piece.size();

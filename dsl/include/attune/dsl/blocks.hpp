@@ -55,8 +55,8 @@ inline constexpr block_layout nvfp4{.channels = 16, .bytes = 9, .scale = {f8_e4m
 namespace detail {
 constexpr bool is_of_four_bits(code_type codes) { return codes == code_type::u4 || codes == code_type::e2m1; }
 constexpr bool is_inside(const block_number& number, int bytes) {
-    const bool known = number.element == element_type::u8 || (kind_of_element(number.element) == kind::real &&
-                                                              number.element != element_type::f64);
+    const bool known = number.element == element_type::u8 ||
+                       (kind_of_element(number.element) == kind::real && number.element != element_type::f64);
     return known && number.at >= 0 && number.at + bytes_of(number.element) <= bytes;
 }
 /// Whether all parts of a block lie within it.
@@ -218,9 +218,7 @@ private:
             return detail::last_first<rank - 1>(
                 [&](const auto& last, const auto&... others) {
                     const auto channel = lift(last);
-                    const auto byte = [&](const auto& at) {
-                        return bytes{}(others..., channel / Block.channels, at);
-                    };
+                    const auto byte = [&](const auto& at) { return bytes{}(others..., channel / Block.channels, at); };
                     return formula(byte, channel);
                 },
                 i...);
@@ -240,24 +238,24 @@ inline constexpr axis_kind depth_axis<block_tensor<Label, Block, Axes...>> =
 template <block_layout Block> inline constexpr block_layout blocks = Block;
 
 // Echoed with the layout.
-template <block_layout Block> inline constexpr bool lies_in_its_bytes = detail::is_sound(Block);
-template <class... Axes> inline constexpr bool ends_in_a_depth = false;
-template <class Axis> inline constexpr bool ends_in_a_depth<Axis> =
+template <block_layout Block> inline constexpr bool is_within_its_bytes = detail::is_sound(Block);
+template <class... Axes> inline constexpr bool has_depth_last = false;
+template <class Axis>
+inline constexpr bool has_depth_last<Axis> =
     axis_of<Axis>.kind == axis_kind::depth || axis_of<Axis>.kind == axis_kind::value_depth;
 template <class Axis, class... Rest>
-    requires(sizeof...(Rest) > 0)
-inline constexpr bool ends_in_a_depth<Axis, Rest...> = ends_in_a_depth<Rest...>;
+requires(sizeof...(Rest) > 0) inline constexpr bool has_depth_last<Axis, Rest...> = has_depth_last<Rest...>;
 
 /// Declares a tensor of blocks: `input<"k_cache", blocks<q8_0>>(batch, key_head, key, depth)`.
 template <name Label, block_layout Block, class... Axes> constexpr auto input(Axes...) {
     static_assert(an_identifier<Label>, "attune: the name of an input is an identifier, as of a variable");
-    if constexpr (!lies_in_its_bytes<Block>) {
-        static_assert(lies_in_its_bytes<Block>,
+    if constexpr (!is_within_its_bytes<Block>) {
+        static_assert(is_within_its_bytes<Block>,
                       "attune: a block has channels, a scale (f32, bf16, f16, f8_e4m3, f8_e5m2, or u8 for a power of "
                       "two) and a code for each channel, all within its bytes");
         return rejected{};
-    } else if constexpr (!ends_in_a_depth<Axes...> || sizeof...(Axes) >= max_rank) {
-        static_assert(ends_in_a_depth<Axes...> && sizeof...(Axes) < max_rank,
+    } else if constexpr (!has_depth_last<Axes...> || sizeof...(Axes) >= max_rank) {
+        static_assert(has_depth_last<Axes...> && sizeof...(Axes) < max_rank,
                       "attune: an input of blocks has up to seven axes, whose last one, along which blocks lie, is "
                       "depth or value_depth");
         return rejected{};

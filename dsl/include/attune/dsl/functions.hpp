@@ -63,14 +63,14 @@ template <element_type Element, class A> struct bits_of_element
     static constexpr element_type element = Element;
 };
 template <element_type Element>
-inline constexpr bool an_element_of_bits =
+inline constexpr bool is_element_of_bits =
     kind_of_element(Element) == kind::real ? Element != element_type::any && Element != element_type::f64
                                            : Element == element_type::i8 || Element == element_type::i16;
 template <element_type Element, expression A> constexpr auto from_bits(const A& bits) {
     if constexpr (is_rejected<A>)
         return rejected{};
-    else if constexpr (!an_element_of_bits<Element>) {
-        static_assert(an_element_of_bits<Element>,
+    else if constexpr (!is_element_of_bits<Element>) {
+        static_assert(is_element_of_bits<Element>,
                       "attune: from_bits reads f32, bf16, f16, f8_e4m3, f8_e5m2, i16 or i8; other bits are integers as "
                       "they stand");
         return rejected{};

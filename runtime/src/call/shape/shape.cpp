@@ -118,8 +118,8 @@ void check_stated(const input_declaration& d, const axis_declaration& over, cons
         return;
     }
     if (const std::int64_t channels = shape[over.counts]; channels != extent * over.length)
-        fail(say("blocks of ", over.length, " channels for each of the ", channels, " along ", name_of(over.counts), ", as in ",
-                 shape.from[static_cast<std::size_t>(over.counts)], ", along ", over.name, " of ", d.name),
+        fail(say("blocks of ", over.length, " channels for each of the ", channels, " along ", name_of(over.counts),
+                 ", as in ", shape.from[static_cast<std::size_t>(over.counts)], ", along ", over.name, " of ", d.name),
              shown(d.name, t), say("a ", name_of(over.counts), " that is a multiple of ", over.length));
 }
 
