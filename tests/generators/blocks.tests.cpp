@@ -42,6 +42,16 @@ inline constexpr auto with_minimum = cached<q4_1, own>::attention;
 inline constexpr auto of_powers = cached<mxfp4, nvfp4>::attention;
 inline constexpr auto exact = softmax(mask(q * t(k) * rsqrt(depth), causal_bottom_right)) * v;
 
+// The same multiplied as integers, a block at a time.
+template <block_layout K, block_layout V>
+inline constexpr auto weights_of = softmax(mask(queries(quantized<i8>(q)) * t(cached<K, V>::read_keys) * rsqrt(depth),
+                                                causal_bottom_right));
+template <block_layout K, block_layout V> struct in_integers {
+    static constexpr auto of_queries = weights_of<K, V> * cached<K, V>::v_cache;
+    static constexpr auto one_digit = quantized<u8>(weights_of<K, V>) * cached<K, V>::v_cache;
+    static constexpr auto two_digits = quantized<i16>(weights_of<K, V>) * cached<K, V>::v_cache;
+};
+
 /// A code of four bits through numbers of the call: NF4, and the levels of rotated caches.
 inline constexpr auto coded = input<"k_cache", blocks<q4_1>>(batch, key_head, key, depth);
 inline constexpr auto levels = input<"levels", f32>(axis<"level", 16>);
@@ -173,6 +183,49 @@ TEST_CASE("blocks are read on every level, in decode and in prefill", "[.long]")
     for (const generators::level& level : testing::tested_levels())
         for (const pair_of_layouts& each : layouts)
             for (const char* const shapes : {"decode", "prefill"}) check(each, level.name, shapes);
+}
+
+namespace {
+
+/// The largest error beside the reference, which rounds queries as the formula says and weights not at all.
+double error_of_integers(const graph_ir& graph, const block_layout& k, const block_layout& v, std::string_view level) {
+    const generators::variant made{"my::cache", graph};
+    const generators::jit_kernel kernel(listed(made, level, "decode"));
+    double largest = 0;
+    for (const auto& [queries, keys] : {std::pair(1, 131), {3, 70}, {1, 5}}) {
+        const support::shape s = shape_of(queries, keys);
+        workload call(graph, s, 5);
+        const cache of_k(call, s, k, of_q8_0), of_v(call, s, v, of_q8_0);
+        call["k_cache"].view = of_k.view, call["v_cache"].view = of_v.view;
+        call.set_lengths({keys, 0, 1 + keys / 2});
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
+        largest = std::max(largest, call.largest_error(call.expected(), "out"));
+    }
+    return largest;
+}
+
+template <block_layout K, block_layout V> void check_integers(std::string_view level) {
+    using of = in_integers<K, V>;
+    CAPTURE(level, ir_of<of::one_digit>.text);
+    CHECK(error_of_integers(ir_of<of::of_queries>, K, V, level) < 4e-5);
+    CHECK(error_of_integers(ir_of<of::one_digit>, K, V, level) < 2e-2);
+    CHECK(error_of_integers(ir_of<of::two_digits>, K, V, level) < 2e-4);
+}
+
+}  // namespace
+
+TEST_CASE("codes of blocks are multiplied as integers", "[blocks]") {
+    const std::string_view level = testing::tested_levels().front().name;
+    CHECK(error_of_integers(ir_of<in_integers<q8_0, q4_0>::one_digit>, q8_0, q4_0, level) < 2e-2);
+}
+
+TEST_CASE("codes of blocks are multiplied as integers on every level", "[.long]") {
+    for (const generators::level& level : testing::tested_levels()) {
+        check_integers<q8_0, q4_0>(level.name);
+        check_integers<q4_0, q8_0>(level.name);
+        check_integers<mxfp4, mxfp4>(level.name);
+        check_integers<nvfp4, nvfp4>(level.name);
+    }
 }
 
 TEST_CASE("codes of blocks stand for numbers that a call passes", "[blocks]") {

@@ -21,9 +21,32 @@ bool is_read_in_order(const graph_ir& graph, const std::vector<dependence>& depe
     return true;
 }
 
+/// The channels of the blocks within which a number is the same: it reads its channel as d_idx / block alone. 0: there
+/// are none.
+int block_of(const graph_ir& graph, const std::vector<dependence>& depends, int number) {
+    const instruction& node = graph.nodes[number];
+    if (node.op == operation::divide && graph.nodes[node.arguments[0]].op == operation::d_idx) {
+        const instruction& by = graph.nodes[node.arguments[1]];
+        return by.op == operation::constant && by.integer > 0 ? static_cast<int>(by.integer) : 0;
+    }
+    int block = 0;
+    for (int i = 0; i < node.argument_count; ++i) {
+        if (!depends[node.arguments[i]].channel) continue;
+        const int its = block_of(graph, depends, node.arguments[i]);
+        if (its == 0 || (block != 0 && its != block)) return 0;
+        block = its;
+    }
+    return block;
+}
+
 }  // namespace
 
 std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor) {
+    const auto found = blocked_rows_of(graph, depends, tensor);
+    return found && found->block == 0 ? found : std::nullopt;
+}
+
+std::optional<narrow_rows> blocked_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor) {
     const operation made_by = graph.nodes[tensor].op;
     if (made_by != operation::queries && made_by != operation::keys && made_by != operation::values) return {};
     const auto varies = [&](int n) { return depends[n].channel; };
@@ -31,7 +54,14 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
     for (const instruction* it = &graph.nodes[found.codes]; it->op == operation::multiply;
          it = &graph.nodes[found.codes]) {
         const int left = it->arguments[0], right = it->arguments[1];
-        if (varies(left) == varies(right)) return {};
+        if (varies(left) && varies(right)) {
+            const int of_left = block_of(graph, depends, left), of_right = block_of(graph, depends, right);
+            if (found.scale >= 0 || (of_left == 0) == (of_right == 0)) return {};
+            found.block = of_left + of_right;
+            found.scale = of_left ? left : right, found.codes = of_left ? right : left;
+            continue;
+        }
+        if (!varies(left) && !varies(right)) return {};
         found.codes = varies(left) ? left : right;
         found.factors.push_back(varies(left) ? right : left);
     }

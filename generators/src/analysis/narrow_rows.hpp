@@ -15,6 +15,8 @@ namespace attune::generators::inline analysis {
 struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
+    int scale = -1;                                           ///< a factor that the channels of a block share; -1: none
+    int block{};                                              ///< the channels of such a block
     bool whole{};                                             ///< codes are integers
     integer_interval range = integer_interval::of_32_bits();  ///< the range of such integers
     bool in_order{};  ///< neighbouring channels lie side by side, and every channel has the same formula
@@ -28,6 +30,9 @@ struct narrow_rows {
 
 /// The narrow rows of the tensor at a node; nothing for an input, or for a formula of another form.
 std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
+
+/// The same, and rows of blocks that each have a scale.
+std::optional<narrow_rows> blocked_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
 
 /// Whether an i16 holds the sum of two products of bytes that are no larger than these.
 constexpr bool pair_fits_word(std::int64_t one, std::int64_t other) { return 2 * one * other <= 32767; }

@@ -117,6 +117,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     if (!its.values) return all;
     const decode_values& values = *its.values;
     if (values.integers() > 0) {
+        if (values.of_digits.block > 0) add(values.of_digits.scaled, f.ki, cut.lanes);
         add(values.of_digits.digits, f.ki, cut.lanes);
         add(values.of_digits.digit_sums, values.of_digits.few.y, values.integers());
     } else {

@@ -15,7 +15,9 @@ namespace attune::generators::inline cpu {
 class row_reductions {
 public:
     explicit row_reductions(const kernel_frame& frame);
-    Halide::Func operator()(const std::string& name, const Halide::Func& of_pairs, bool maximum);
+    /// `beside`: a further axis of the pairs, and of the rows.
+    Halide::Func operator()(const std::string& name, const Halide::Func& of_pairs, bool maximum,
+                            const std::vector<Halide::Var>& beside = {});
 
     /// (lane, row, ...): the vectors of partial results, and the loop over a row's vectors.
     std::vector<std::pair<Halide::Func, Halide::RDom>> in_lanes;
@@ -69,8 +71,18 @@ public:
         Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
         Halide::Func interleaved{"interleaved"};    ///< (key of few, value depth, few keys of block, ...)
         Halide::Func digit_sums{"digit_sums"};      ///< (value depth, digit, row, ...)
-        Halide::RDom few;  ///< keys whose products are added up at a time, and such groups of a block
-        static inline const Halide::Var digit{"dg"}, group{"group"};
+        Halide::Func scales, scaled;  ///< of blocks of value depths that have a scale each: (key in block, block, ...),
+                                      ///< and the weights times these, pairs; undefined if values have no blocks
+        int block{};                  ///< value depths of such a block
+        Halide::RDom few;             ///< keys whose products are added up at a time, and such groups of a block
+        static inline const Halide::Var digit{"dg"}, group{"group"}, of_block{"of_block"};
+        /// The axis of blocks; none if there are none. And the place along it of a value depth.
+        std::vector<Halide::Var> beside() const {
+            return block > 0 ? std::vector{of_block} : std::vector<Halide::Var>{};
+        }
+        std::vector<Halide::Expr> at(const Halide::Expr& channel) const {
+            return block > 0 ? std::vector{channel / block} : std::vector<Halide::Expr>{};
+        }
     };
     integer_sum of_digits;
 
@@ -81,7 +93,7 @@ private:
     void add_in_registers(const Halide::Func& weighing);
     void add_looked_at(const Halide::Func& weighing);
     void define_digits(const score_tile& scores_at, const Halide::Func& weights, row_reductions& reduced,
-                       const Halide::Func& codes);
+                       const score_tile::scaled_rows& narrow);
     Halide::Expr value_of_digits() const;
 
     const kernel_frame& f_;

@@ -114,6 +114,14 @@ void schedule_values(const cpu_decode& cut, decode_values& its, const kernel_fra
             .reorder(kx, of.digit, f.ki)
             .vectorize(kx)
             .unroll(of.digit);
+        if (of.block > 0) {
+            in_block(of.scales)
+                .bound_extent(f.ki, cut.key_block)
+                .bound_extent(of.of_block, f.value_depth() / of.block)
+                .reorder(of.of_block, f.ki)
+                .unroll(of.of_block);
+            in_block(of.scaled).bound_extent(f.ki, cut.key_block).vectorize(f.ki, cut.lanes);
+        }
         in_block(of.largest);
         in_block(of.without_step);
     }

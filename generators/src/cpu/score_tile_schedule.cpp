@@ -137,7 +137,9 @@ void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLev
             c.query_rows.compute_at(block).hoist_storage(storage);
             if (!made_by<integer_dots>(c.how)) continue;
             c.panel.compute_at(block).hoist_storage(storage).bound_extent(c.panel.args()[0], 64);
-            c.offset.compute_at(block).hoist_storage(storage);
+            Func& offset = c.integers.offset.compute_at(block).hoist_storage(storage);
+            if (c.integers.scaled.defined())
+                offset.bound_extent(offset.args()[0], coded_channels / integers_at_a_time(c.how) * 4);
         }
     }
     schedule_side(true, block, storage);
@@ -201,11 +203,19 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
         .bound_extent(r, 4)
         .bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
-    c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
-    c.sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
-    c.dots.compute_at(c.collected, stack).vectorize(j).vectorize(r).unroll(f_.ki);
+    Func &sums = c.integers.all, &scaled = c.integers.scaled;
+    sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
+    sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
+    if (scaled.defined()) {
+        scaled.compute_at(c.collected, stack).vectorize(j).vectorize(r).unroll(f_.ki);
+        scaled.update().reorder(j, r, f_.ki, c.integers.blocks).vectorize(j).vectorize(r).unroll(f_.ki);
+    }
+    c.dots.compute_at(scaled.defined() ? LoopLevel(scaled, c.integers.blocks.x) : LoopLevel(c.collected, stack))
+        .vectorize(j)
+        .vectorize(r)
+        .unroll(f_.ki);
     const RVar piece("piece"), step("step");
-    const int vectors = f_.depth() / coded_channels, steps = vectors % c.pieces == 0 ? vectors / c.pieces : 1;
+    const int vectors = c.integers.channels / coded_channels, steps = vectors % c.pieces == 0 ? vectors / c.pieces : 1;
     c.dots.update()
         .split(c.each.y, piece, step, steps)
         .reorder(c.each.x, j, r, f_.ki, step, piece)
@@ -215,7 +225,8 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
         .vectorize(r)
         .unroll(f_.ki)
         .unroll(piece);
-    if (!few) c.dots.update().unroll(step);  // of 16 registers LLVM would put sums of unrolled steps into memory
+    if (!few || scaled.defined())
+        c.dots.update().unroll(step);  // of 16 registers LLVM would put sums of unrolled steps into memory
 }
 
 void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {

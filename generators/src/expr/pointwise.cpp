@@ -365,6 +365,19 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     refuse();
 }
 
+/// A condition; in bytes where it compares some.
+Expr pointwise::condition_of_bytes(int condition) {
+    const instruction& node = request_.graph().nodes[condition];
+    const auto is_byte = [&](int i) {
+        return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i])
+            .is_within(interval_of(element_type::u8));
+    };
+    if (node.op != operation::less || request_.graph().nodes[node.arguments[0]].kind != kind::integer || !is_byte(0) ||
+        !is_byte(1))
+        return evaluate(condition, false).value;
+    return byte_of(node.arguments[0]) < byte_of(node.arguments[1]);
+}
+
 Expr pointwise::byte_of(int integer) {
     const instruction& node = request_.graph().nodes[integer];
     const auto argument = [&](int i) { return byte_of(node.arguments[i]); };
@@ -373,8 +386,12 @@ Expr pointwise::byte_of(int integer) {
     };
     if (node.op == operation::constant) return Internal::make_const(UInt(8), node.integer & 255);
     if (!at_.known.contains(integer)) {
-        if (node.op == operation::where)
-            return select(evaluate(node.arguments[0], false).value, argument(1), argument(2));
+        if (node.op == operation::where) return select(condition_of_bytes(node.arguments[0]), argument(1), argument(2));
+        if ((node.op == operation::maximum || node.op == operation::minimum) &&
+            is_within(0, interval_of(element_type::i8)) && is_within(1, interval_of(element_type::i8))) {
+            const Expr a = cast<std::int8_t>(argument(0)), b = cast<std::int8_t>(argument(1));
+            return cast<std::uint8_t>(node.op == operation::maximum ? max(a, b) : min(a, b));
+        }
         if (node.op == operation::shift_right && is_within(0, {0, 255}) && is_within(1, {0, 7}))  // zeros come in
             return argument(0) >> cast<std::uint8_t>(evaluate(node.arguments[1], false).value);
         if (node.op == operation::from_bits) return argument(0);  // the last eight of them

@@ -59,6 +59,7 @@ private:
     quantity evaluate(int node, bool as_index);
     bool is_at_most_zero(int number) const;
     quantity compute(const instruction& node, bool as_index);
+    Halide::Expr condition_of_bytes(int condition);
     quantity load(const instruction& node);
     quantity load_computed(const instruction& node);
     quantity element_of_bits(const instruction& node, const Halide::Expr& bits);

@@ -121,13 +121,22 @@ int usual_pairing(const kernel_request& request) {
     return of_level <= widest_pairing(request) ? of_level : 1;
 }
 
+namespace {
+/// Whether each vector of codes has one scale.
+bool fills_vectors(const narrow_rows& rows, int depth) {
+    return rows.block == 0 || (rows.block % coded_channels == 0 && depth % rows.block == 0);
+}
+}  // namespace
+
 int integers_of_scores(const kernel_request& request, const plan& core) {
     if (request.target->integers == integer_products::none || request.depths.depth % coded_channels != 0 ||
         core.contraction < 0)
         return 0;
-    const auto of = [&](int tensor) { return narrow_rows_of(request.graph(), request.facts->depends, tensor); };
-    const auto queries = of(core.query), keys = of(core.key);
+    const graph_facts& facts = *request.facts;
+    const auto queries = narrow_rows_of(facts.graph, facts.depends, core.query),
+               keys = blocked_rows_of(facts.graph, facts.depends, core.key);
     if (!queries || !keys || !queries->of_8_bits() || !keys->of_8_bits()) return 0;
+    if (!fills_vectors(*keys, request.depths.depth)) return 0;
     const bool in_bytes =
         request.target->integers == integer_products::of_bytes || pair_fits_word(queries->magnitude(), keys->span());
     return in_bytes ? 4 : 2;
@@ -135,8 +144,8 @@ int integers_of_scores(const kernel_request& request, const plan& core) {
 
 int integers_of_values(const kernel_request& request, const plan& core) {
     if (request.target->integers == integer_products::none || core.weight_digits == 0) return 0;
-    const auto values = narrow_rows_of(request.graph(), request.facts->depends, core.value);
-    if (!values || !values->of_8_bits()) return 0;
+    const auto values = blocked_rows_of(request.graph(), request.facts->depends, core.value);
+    if (!values || !values->of_8_bits() || !fills_vectors(*values, request.depths.value_depth)) return 0;
     const bool in_bytes = request.target->integers == integer_products::of_bytes ||
                           (core.weight_digits == 1 && pair_fits_word(core.weight_steps(), values->magnitude()));
     return in_bytes ? 4 : 2;

@@ -191,6 +191,14 @@ std::vector<buffer> tensor_buffers(const gpu_tensor_prefill& cut, const kernel_r
             {"kept numbers", hoisted_bytes(*request.facts, {.query_block = queries, .key_block = cut.key_block})}};
 }
 
+/// Tiles of weights times the factors that channels share: of blocks of channels one tile each, and their digits.
+int scaled_weights(const kernel_request& request, const plan& core) {
+    if (core.value < 0) return 0;
+    const auto narrow = blocked_rows_of(request.graph(), request.facts->depends, core.value);
+    if (!narrow || narrow->block == 0) return narrow ? 1 : 0;
+    return integers_of_values(request, core) > 0 ? 1 + 2 * (request.depths.value_depth / narrow->block) : 0;
+}
+
 /// In decode: the bytes that one thread allocates for each row, and the bytes that are kept of each row for each split.
 /// Else 0.
 struct row_memory {
@@ -203,8 +211,7 @@ row_memory row_memory_of(const kernel_request& request) {
     const auto size = [](int numbers) { return floats(numbers, 1); };
     row_memory each;
     for (const plan* core : facts->core.cores()) {
-        const int scaled = core->value >= 0 && narrow_rows_of(facts->graph, facts->depends, core->value) ? 1 : 0,
-                  modified = modified_weights(*core);
+        const int scaled = scaled_weights(request, *core), modified = modified_weights(*core);
         if (request.on_gpu()) {  // a block of threads keeps its numbers in the device's shared memory
             each.part_bytes += uses_tensor_cores(schedule)
                                    ? size(depths.value_depth + gpu_tensor_decode::numbers_beside_sums)
@@ -229,8 +236,11 @@ std::vector<buffer> decode_buffers(const kernel_request& request, const row_memo
     const std::size_t cores = request.core().cores().size();
     const int tile = cut.keys_of_step * request.depths.depth + cut.value_tile * request.depths.value_depth +
                      cut.keys_of_step * cut.lanes * cut.query_tile;
+    const bool in_blocks = std::ranges::any_of(request.core().cores(),
+                                               [&](const plan* core) { return scaled_weights(request, *core) > 1; });
+    const int scales = in_blocks ? cut.key_block * request.depths.value_depth / coded_channels : 0;  // at most
     return {{"rows of the last tile", static_cast<std::size_t>(cut.query_tile - 1) * row.scratch_bytes},
-            {"tiles", cores * floats(tile, 1)},
+            {"tiles", cores * floats(tile + scales, 1)},
             {"kept numbers", cores * users_of_kept * hoisted_bytes(*request.facts, cut)},
             {"rounding", cores * allocations_of_decode * bytes_of_rounding}};
 }

@@ -169,7 +169,9 @@ value_plan values_of(const cpu_decode& cut, const kernel_request& request, const
     values.check = are_finite(request, core) ? value_check::behind_last_key : value_check::masked_subblocks;
     const bool arrive_with_keys = values_lie_in_keys(request.graph(), request.facts->depends, core);
     values.fetched = !arrive_with_keys && has_rows_in_memory(request.graph(), core.value);
-    const auto narrow = narrow_rows_of(request.graph(), request.facts->depends, core.value);
+    auto narrow = blocked_rows_of(request.graph(), request.facts->depends, core.value);
+    const int at_a_time = narrow ? fitting_integers(cut, request, core, *narrow) : 0;
+    if (at_a_time == 0 && narrow && narrow->block > 0) narrow.reset();  // their scales multiply values, not weights
     if (!narrow) {
         values.of_whole_block = arrive_with_keys;
         values.channels = values.vector * (values.of_whole_block ? std::gcd(vectors, few_registers ? 2 : 4) : 1);
@@ -180,7 +182,7 @@ value_plan values_of(const cpu_decode& cut, const kernel_request& request, const
     if (narrow->whole) values.check = value_check::none;
     values.how = f32_products{.of_codes = true};
     int digits = 0;
-    if (const int at_a_time = fitting_integers(cut, request, core, *narrow); at_a_time > 0) {
+    if (at_a_time > 0) {
         digits = at_a_time == 4 ? core.weight_digits : 1;  // or one word
         values.how = integer_dots{.at_a_time = at_a_time, .digits = digits};
         values.keys = at_a_time;

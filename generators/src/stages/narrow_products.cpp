@@ -71,7 +71,7 @@ void score_tile::hoist_rows(const std::vector<int>& loads, const std::string& na
 }
 
 score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string& name) {
-    const auto narrow = generators::narrow_rows_of(f_.graph(), f_.depends, tensor);
+    const auto narrow = blocked_rows_of(f_.graph(), f_.depends, tensor);
     if (!narrow) return {};
     const instruction& node = f_.node(tensor);
     const bool of_query = node.op == operation::queries;
@@ -90,6 +90,13 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
         rows.bytes = Func(pass_ + name + "_in_bytes"), rows.lowest = static_cast<int>(narrow->range.lowest);
         rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.byte_of(f_.node(narrow->codes).arguments[0], at);
     }
+    if (const int of_block = narrow->block; of_block > 0) {
+        const Var channels("channels");
+        place first = at;
+        first.d = channels * of_block;
+        rows.block = of_block, rows.scales = Func(pass_ + name + "_scales");
+        rows.scales(channels, i, block, f_.h, f_.b) = f_.evaluate(narrow->scale, first).value;
+    }
     for (const int n : narrow->factors) rows.factor = rows.factor * f_.evaluate(n, at).value;
     return rows;
 }
@@ -106,30 +113,60 @@ void score_tile::sum_integers(contraction& c) {
     const bool in_bytes = at_a_time == 4;
     const int channels = coded_channels, lanes_of_row = channels / at_a_time, lowest = in_bytes ? keys_of.lowest : 0;
     c.of_key = keys_of.factor, c.pieces = keys_of.pieces;
-    c.query_rows = Func(pass_ + "query_code_rows"), c.panel = Func(pass_ + "panel"), c.offset = Func(pass_ + "offset");
+    c.query_rows = Func(pass_ + "query_code_rows"), c.panel = Func(pass_ + "panel");
+    c.dots = Func(pass_ + "dots"), c.collected = Func(pass_ + "collected"), c.product = Func(pass_ + "product");
+    c.integers = {.all = Func(pass_ + "sums"),
+                  .offset = Func(pass_ + "offset"),
+                  .scaled = {},
+                  .blocks = {},
+                  .channels = keys_of.block > 0 ? keys_of.block : f_.depth()};
+    Func &sums = c.integers.all, &offset = c.integers.offset;
     c.query_rows(f_.d, f_.qi, qt, h, b) =
         cast(Int(in_bytes ? 8 : 16), cast<std::int8_t>(queries.bytes(f_.d, f_.qi, qt, h, b)));
     c.panel(x, piece, rows, qt, h, b) =
         c.query_rows(channels * piece + x % channels, 4 * rows + x / channels, qt, h, b);
-    const RDom coded_channel(0, f_.depth(), pass_ + "coded_channel");
-    c.offset(f_.qi, qt, h, b) = 0;
-    if (lowest != 0) c.offset(f_.qi, qt, h, b) += lowest * cast<int>(c.query_rows(coded_channel, f_.qi, qt, h, b));
-
-    c.each = RDom({{0, at_a_time}, {0, f_.depth() / channels}}, pass_ + "each_channel");
+    const int summed = c.integers.channels;
+    const RDom coded_channel(0, summed, pass_ + "coded_channel");
+    c.each = RDom({{0, at_a_time}, {0, summed / channels}}, pass_ + "each_channel");
     c.lane = RDom(0, lanes_of_row, pass_ + "lane");
-    c.dots = Func(pass_ + "dots"), c.sums = Func(pass_ + "sums"), c.collected = Func(pass_ + "collected");
-    const Expr code = keys_of.bytes(channels * c.each.y + at_a_time * j + c.each.x, f_.ki, kb, h, b),
-               key = in_bytes ? code - Internal::make_const(UInt(8), lowest & 255) : cast<std::int8_t>(code);
-    c.dots(j, r, f_.ki, rows, kb, qt, h, b) = 0;
-    c.dots(j, r, f_.ki, rows, kb, qt, h, b) +=
-        cast<int>(key) * cast<int>(c.panel(c.each.x + at_a_time * j + channels * r, c.each.y, rows, qt, h, b));
-    c.sums(r, f_.ki, rows, kb, qt, h, b) = 0;
-    c.sums(r, f_.ki, rows, kb, qt, h, b) += c.dots(c.lane, r, f_.ki, rows, kb, qt, h, b);
-    c.collected(r, f_.ki, rows, kb, qt, h, b) = c.sums(r, f_.ki, rows, kb, qt, h, b);
-    c.product = Func(pass_ + "product");
+    const auto key_at = [&](const Expr& channel) -> Expr {
+        const Expr code = keys_of.bytes(channel, f_.ki, kb, h, b);
+        return in_bytes ? code - Internal::make_const(UInt(8), lowest & 255) : cast<std::int8_t>(code);
+    };
+    const Expr step = channels * c.each.y + at_a_time * j + c.each.x, lane = c.each.x + at_a_time * j + channels * r;
+    const auto product = [&](const Expr& key, const Expr& of_panel) {
+        return cast<int>(key) * cast<int>(c.panel(lane, of_panel, rows, qt, h, b));
+    };
+    if (keys_of.block == 0) {
+        offset(f_.qi, qt, h, b) = 0;
+        if (lowest != 0) offset(f_.qi, qt, h, b) += lowest * cast<int>(c.query_rows(coded_channel, f_.qi, qt, h, b));
+        c.dots(j, r, f_.ki, rows, kb, qt, h, b) = 0;
+        c.dots(j, r, f_.ki, rows, kb, qt, h, b) += product(key_at(step), c.each.y);
+        sums(r, f_.ki, rows, kb, qt, h, b) = 0;
+        sums(r, f_.ki, rows, kb, qt, h, b) += c.dots(c.lane, r, f_.ki, rows, kb, qt, h, b);
+    } else {
+        // Of the lanes of a row, the first one has the product with lowest codes.
+        const Var block("block");
+        Func& scaled = c.integers.scaled = Func(pass_ + "scaled_dots");
+        const RDom& blocks = c.integers.blocks = RDom(0, f_.depth() / summed, pass_ + "each_block");
+        offset(x, block, rows, qt, h, b) = 0;
+        if (lowest != 0)
+            offset(x, block, rows, qt, h, b) +=
+                select(x % lanes_of_row == 0, lowest, 0) *
+                cast<int>(c.query_rows(summed * block + coded_channel, 4 * rows + x / lanes_of_row, qt, h, b));
+        c.dots(j, r, f_.ki, block, rows, kb, qt, h, b) = offset(j + lanes_of_row * r, block, rows, qt, h, b);
+        c.dots(j, r, f_.ki, block, rows, kb, qt, h, b) +=
+            product(key_at(summed * block + step), summed / channels * block + c.each.y);
+        scaled(j, r, f_.ki, rows, kb, qt, h, b) = 0.0f;
+        scaled(j, r, f_.ki, rows, kb, qt, h, b) +=
+            cast<float>(c.dots(j, r, f_.ki, blocks, rows, kb, qt, h, b)) * keys_of.scales(blocks, f_.ki, kb, h, b);
+        sums(r, f_.ki, rows, kb, qt, h, b) = 0.0f;
+        sums(r, f_.ki, rows, kb, qt, h, b) += scaled(c.lane, r, f_.ki, rows, kb, qt, h, b);
+    }
+    c.collected(r, f_.ki, rows, kb, qt, h, b) = sums(r, f_.ki, rows, kb, qt, h, b);
+    const Expr collected = c.collected(f_.qi % 4, f_.ki, f_.qi / 4, kb, qt, h, b);
     c.product(pair()) =
-        cast<float>(c.collected(f_.qi % 4, f_.ki, f_.qi / 4, kb, qt, h, b) + c.offset(f_.qi, qt, h, b)) *
-        queries.factor;
+        (keys_of.block == 0 ? cast<float>(collected + offset(f_.qi, qt, h, b)) : collected) * queries.factor;
 }
 
 }  // namespace attune::generators::inline stages

@@ -49,10 +49,12 @@ public:
     struct scaled_rows {
         Halide::Func codes, bytes;
         Halide::Expr factor;
-        int lowest{};     ///< the lowest code of 8 bits
-        bool whole{};     ///< codes are integers, and so finite
-        bool in_order{};  ///< every channel has the same formula, whatever its position
-        int pieces = 1;   ///< equal pieces of a row, each with one formula for all its channels
+        Halide::Func scales{};  ///< (block of channels, position in block, block, head, batch)
+        int block{};            ///< channels that share a scale; 0: there is none
+        int lowest{};           ///< the lowest code of 8 bits
+        bool whole{};           ///< codes are integers, and so finite
+        bool in_order{};        ///< every channel has the same formula, whatever its position
+        int pieces = 1;         ///< equal pieces of a row, each with one formula for all its channels
     };
     scaled_rows narrow_rows_of(int tensor, const std::string& name);
 
@@ -85,8 +87,14 @@ public:
         Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...), if channels lie in
                                        ///< lanes: sums in registers, and those of all keys of a vector
         Halide::RDom lane;
-        Halide::Func sums, offset;  ///< for integers: dots over all lanes (row of 4, key in block, 4 rows, ...); the
-                                    ///< product with a key of lowest codes alone (row in block, ...)
+        struct integer_sums {
+            Halide::Func all;     ///< dots over all lanes (row of 4, key in block, 4 rows, ...)
+            Halide::Func offset;  ///< the product with a key of lowest codes alone (row in block, ...); of blocks
+                                  ///< (lane, block of channels, 4 rows, ...)
+            Halide::Func scaled;  ///< dots times scales, as dots; undefined if rows have no blocks
+            Halide::RDom blocks;  ///< of channels, whose dots are added up
+            int channels{};       ///< of a dot
+        } integers;
     };
     std::vector<contraction> contractions;  ///< that of q * t(k) first
     struct stored_rows {
