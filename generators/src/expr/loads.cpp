@@ -187,6 +187,12 @@ quantity pointwise::load(const instruction& node) {
     return {select(masked, 0.0f, value), masked};
 }
 
+quantity pointwise::extent_of(const instruction& node) {
+    const instruction& tensor = request_.graph().nodes[node.arguments[0]];
+    const int axis = request_.graph().inputs[tensor.input].rank - 1 - static_cast<int>(node.integer);
+    return {inputs_.tensor(tensor.input).dim(axis).extent(), {}};
+}
+
 /// An element that lies in the last bits of an integer. -infinity is masked, as in a tensor.
 quantity pointwise::element_of_bits(const instruction& node, const Expr& bits) {
     const element_type is = element_in_bits(node);

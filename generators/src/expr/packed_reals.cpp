@@ -73,4 +73,17 @@ Expr pointwise::real_of_packed(const instruction& conversion) {
     return real_of_bits(byte, shift, mask, code->offset);
 }
 
+/// A condition; in bytes where it compares some.
+Expr pointwise::condition_of_bytes(int condition) {
+    const instruction& node = request_.graph().nodes[condition];
+    const auto is_byte = [&](int i) {
+        return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i])
+            .is_within(interval_of(element_type::u8));
+    };
+    if (node.op != operation::less || request_.graph().nodes[node.arguments[0]].kind != kind::integer || !is_byte(0) ||
+        !is_byte(1))
+        return evaluate(condition, false).value;
+    return byte_of(node.arguments[0]) < byte_of(node.arguments[1]);
+}
+
 }  // namespace attune::generators::inline expr

@@ -299,14 +299,6 @@ quantity pointwise::keep(const instruction& node) {
             {}};
 }
 
-quantity pointwise::of_tensor(const instruction& node) {
-    if (node.op == operation::load) return load(node);
-    if (node.op != operation::extent) refuse();
-    const instruction& tensor = request_.graph().nodes[node.arguments[0]];
-    const int axis = request_.graph().inputs[tensor.input].rank - 1 - static_cast<int>(node.integer);
-    return {inputs_.tensor(tensor.input).dim(axis).extent(), {}};
-}
-
 /// Whether a number is min(x, 0), as what a gradient's weights are the exponential of.
 bool pointwise::is_at_most_zero(int number) const {
     const instruction& it = request_.graph().nodes[number];
@@ -318,7 +310,9 @@ bool pointwise::is_at_most_zero(int number) const {
 quantity pointwise::compute(const instruction& node, bool as_index) {
     const family of = family_of(node.op);
     if (of == family::terminal) return terminal(node, as_index);
-    if (of == family::tensors) return of_tensor(node);
+    if (node.op == operation::load) return load(node);
+    if (node.op == operation::extent) return extent_of(node);
+    if (of == family::tensors) refuse();
     if (of == family::sums) return reduce(node, as_index);
     if (of == family::random) return keep(node);
 
@@ -363,19 +357,6 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::random: break;
     }
     refuse();
-}
-
-/// A condition; in bytes where it compares some.
-Expr pointwise::condition_of_bytes(int condition) {
-    const instruction& node = request_.graph().nodes[condition];
-    const auto is_byte = [&](int i) {
-        return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i])
-            .is_within(interval_of(element_type::u8));
-    };
-    if (node.op != operation::less || request_.graph().nodes[node.arguments[0]].kind != kind::integer || !is_byte(0) ||
-        !is_byte(1))
-        return evaluate(condition, false).value;
-    return byte_of(node.arguments[0]) < byte_of(node.arguments[1]);
 }
 
 Expr pointwise::byte_of(int integer) {

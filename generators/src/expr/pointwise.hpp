@@ -80,7 +80,7 @@ private:
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     bool keeps_nothing() const { return request_.facts->gradient.has_value(); }
     quantity terminal(const instruction& node, bool as_index);
-    quantity of_tensor(const instruction& node);
+    quantity extent_of(const instruction& node);
     quantity keep(const instruction& node);
 
     const kernel_request& request_;
