@@ -144,10 +144,10 @@ void decode_values::define_digits(const score_tile& scores_at, const Func& weigh
     Func bits_of_weights("bits_of_weights");
     bits_of_weights(pair) = reinterpret<std::uint32_t>(scaled(pair));
     of.largest = reduced("largest", bits_of_weights, true, of.beside());
-    const RDom each_row(0, f_.rows(), "each_row"),
-        each_block(0, of.block > 0 ? f_.value_depth() / of.block : 1, "each_block");
-    const std::vector<Expr> any_row = followed_by(std::vector<Expr>{each_row, f_.kb, f_.qt, f_.h, f_.b},
-                                                  of.block > 0 ? std::vector<Expr>{each_block} : std::vector<Expr>{});
+    const RDom each_row = of.block > 0 ? RDom({{0, f_.rows()}, {0, f_.value_depth() / of.block}}, "each_row")
+                                       : RDom(0, f_.rows(), "each_row");
+    std::vector<Expr> any_row{each_row.x, f_.kb, f_.qt, f_.h, f_.b};
+    if (of.block > 0) any_row.push_back(each_row.y);
     const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b};
     const Expr of_row = of.largest(any_row), none = Expr(0u), infinity = Expr(0x7f800000u);
     of.without_step(block) = cast<std::uint8_t>(0);
