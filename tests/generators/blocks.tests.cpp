@@ -271,6 +271,8 @@ TEST_CASE("calls refuse blocks of another layout", "[blocks]") {
                ContainsSubstring("expected blocks of 32 channels for each of the 64 along depth"));
     CHECK_THAT(refused({bytes.data(), {3, 2, 9, 68}}),
                ContainsSubstring("expected k_cache with 5 axes (batch, key_head, key, block, byte)"));
+    CHECK_THAT(refused({bytes.data(), {3, 2, 9, 2, 34}, {1296, 648, 72, 36, 1}}),
+               ContainsSubstring("expected a stride of 34 along block of k_cache, whose blocks lie side by side"));
     CHECK_THAT(refused({reinterpret_cast<std::int8_t*>(bytes.data()), {3, 2, 9, 2, 34}}),
                ContainsSubstring("expected u8 elements in k_cache"));
     CHECK_THAT(refused({bytes.data(), {3, 2, 9, 2, 34}, {2448, 1224, 136, 68, 2}}),

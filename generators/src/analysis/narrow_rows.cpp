@@ -1,5 +1,7 @@
 #include "analysis/narrow_rows.hpp"
 
+#include <numeric>
+
 namespace attune::generators::inline analysis {
 namespace {
 
@@ -39,6 +41,20 @@ int block_of(const graph_ir& graph, const std::vector<dependence>& depends, int 
     return block;
 }
 
+/// The fewest neighbouring channels that a formula reads alike: it takes quotients and remainders of d_idx by so many.
+int neighbours_of(const graph_ir& graph, int number, int most) {
+    const std::vector<bool> read = under(graph, {number});
+    int fewest = most;
+    for (int n = 0; n <= number; ++n) {
+        const instruction& node = graph.nodes[n];
+        if (!read[n] || (node.op != operation::divide && node.op != operation::remainder)) continue;
+        const instruction &of = graph.nodes[node.arguments[0]], &by = graph.nodes[node.arguments[1]];
+        if (of.op == operation::d_idx && by.op == operation::constant && by.integer > 0)
+            fewest = std::gcd(fewest, static_cast<int>(by.integer));
+    }
+    return fewest;
+}
+
 }  // namespace
 
 std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor) {
@@ -67,6 +83,7 @@ std::optional<narrow_rows> blocked_rows_of(const graph_ir& graph, const std::vec
     }
     const instruction& codes = graph.nodes[found.codes];
     if (!varies(found.codes)) return {};
+    if (found.block > 0) found.neighbours = neighbours_of(graph, found.codes, found.block);
     found.in_order = is_read_in_order(graph, depends, found.codes);
     if (is_of_8_bits_as_real(graph, codes)) return found;
     if (codes.op != operation::to_real || graph.nodes[codes.arguments[0]].kind != kind::integer) return {};

@@ -15,9 +15,10 @@ namespace attune::generators::inline analysis {
 struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
-    int scale = -1;                                           ///< a factor that the channels of a block share; -1: none
-    int block{};                                              ///< the channels of such a block
-    bool whole{};                                             ///< codes are integers
+    int scale = -1;    ///< a factor that the channels of a block share; -1: none
+    int block{};       ///< the channels of such a block
+    int neighbours{};  ///< of such a block, the channels that have one formula and lie side by side
+    bool whole{};      ///< codes are integers
     integer_interval range = integer_interval::of_32_bits();  ///< the range of such integers
     bool in_order{};  ///< neighbouring channels lie side by side, and every channel has the same formula
 

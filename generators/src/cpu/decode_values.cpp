@@ -137,9 +137,10 @@ void decode_values::define_digits(const score_tile& scores_at, const Func& weigh
     Func scaled = weights;
     if (of.block > 0) {
         of.scales = Func("scales_of_values"), of.scaled = scaled = Func("scaled_of_blocks");
-        of.scales(f_.ki, of.of_block, f_.kb, f_.h, f_.b) = narrow.scales(of.of_block, f_.ki, f_.kb, f_.h, f_.b);
+        of.scales(f_.ki, of.of_block, f_.kb, f_.qt, f_.h, f_.b) = narrow.scales(of.of_block, f_.ki, f_.kb, f_.h, f_.b);
         const Expr weight = weights(scores_at.pair());
-        scaled(pair) = weight * masked_values::unless_masked(weight, of.scales(f_.ki, of.of_block, f_.kb, f_.h, f_.b));
+        scaled(pair) =
+            weight * masked_values::unless_masked(weight, of.scales(f_.ki, of.of_block, f_.kb, f_.qt, f_.h, f_.b));
     }
     Func bits_of_weights("bits_of_weights");
     bits_of_weights(pair) = reinterpret<std::uint32_t>(scaled(pair));

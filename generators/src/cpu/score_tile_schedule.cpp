@@ -3,6 +3,8 @@
 #include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 
+#include <attune/ir/block_axes.hpp>
+
 #include <algorithm>
 #include <numeric>
 
@@ -161,7 +163,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     const int vector = its_.channel_vector, keys_of_step = cut.keys_of_step(), tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
         if (made_by<integer_dots>(c.how)) {
-            schedule_integers(c, cut, rows);
+            schedule_integers(c, cut, rows, keys);
             continue;
         }
         // All rows of a tile are made, even if the queries do not fill it: leftover memory may hold denormals, which
@@ -192,7 +194,8 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     }
 }
 
-void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const LoopLevel& rows) {
+void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const LoopLevel& rows,
+                                            const LoopLevel& keys_of_step) {
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
     const bool few = f_.request.target->registers < 32;
@@ -207,6 +210,12 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
     sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
     sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
     if (scaled.defined()) {
+        Func& scales = c.integers.scales;
+        const Var of_block = scales.args()[0];
+        scales.compute_at(keys_of_step)
+            .bound_extent(f_.ki, cut.keys_of_step())
+            .bound_extent(of_block, f_.depth() / c.integers.channels)
+            .unroll(of_block);
         scaled.compute_at(c.collected, stack).vectorize(j).vectorize(r).unroll(f_.ki);
         scaled.update().reorder(j, r, f_.ki, c.integers.blocks).vectorize(j).vectorize(r).unroll(f_.ki);
     }
@@ -253,10 +262,16 @@ void score_tile_schedule::fetch_rows(Pipeline& pipeline, int tensor, const readi
         const input_declaration& input = f_.graph().inputs[f_.node(n).input];
         if (!has_dense_rows(input)) continue;
         const ImageParam& rows = f_.inputs.tensor(f_.node(n).input);
-        const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
-        const int elements = of_values ? f_.value_depth() : f_.depth();
+        const bool in_blocks = has_blocks(input);
+        const axis_kind along = in_blocks ? input.axes[input.rank - 2].counts : input.axes[input.rank - 1].kind;
+        const int depth = along == axis_kind::value_depth ? f_.value_depth() : f_.depth(),
+                  read = std::min(depth, loops.channels);
+        const auto elements_of = [&](int channels) {
+            return in_blocks ? elements_of_blocks(input, channels) : channels;
+        };
+        const int elements = elements_of(depth);
         const int wanted = computed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
-        streams.push_back({rows.name(), std::min(elements, loops.channels), std::max(wanted / loops.keys, 1)});
+        streams.push_back({rows.name(), elements_of(read), std::max(wanted / loops.keys, 1)});
     }
     pipeline.add_custom_lowering_pass(
         new prefetch_rows(loops.asks, loops.reads, streams, its_.places_of_keys, loops.parts));

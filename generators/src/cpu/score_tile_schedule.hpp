@@ -48,7 +48,8 @@ public:
     std::vector<row_loop> row_loops() const;
 
 private:
-    void schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const Halide::LoopLevel& rows);
+    void schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const Halide::LoopLevel& rows,
+                           const Halide::LoopLevel& keys_of_step);
     void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
                        const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);

@@ -2,6 +2,8 @@
 
 #include "expr/pointwise.hpp"
 
+#include <attune/ir/block_axes.hpp>
+
 #include <limits>
 #include <stdexcept>
 
@@ -120,6 +122,12 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
             tensor.dim(0).set_stride(1);
             if (innermost == axis_kind::depth) tensor.dim(0).set_bounds(0, request.depths.depth);
             if (innermost == axis_kind::value_depth) tensor.dim(0).set_bounds(0, request.depths.value_depth);
+            if (has_blocks(input)) {
+                const axis_declaration &blocks = input.axes[input.rank - 2], &bytes = input.axes[input.rank - 1];
+                const int depth = blocks.counts == axis_kind::depth ? request.depths.depth : request.depths.value_depth;
+                tensor.dim(0).set_bounds(0, bytes.length);
+                tensor.dim(1).set_bounds(0, depth / blocks.length).set_stride(bytes.length);
+            }
         }
         tensors_[i] = tensor;
         arguments_.push_back(tensor);

@@ -84,7 +84,8 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
         .codes = Func(pass_ + name), .bytes = {}, .factor = 1.0f, .whole = narrow->whole, .in_order = narrow->in_order};
     const Expr codes = f_.evaluate(narrow->codes, at).value;
     rows.codes(f_.d, i, block, f_.h, f_.b) = codes;
-    if (const int depth = node.op == operation::values ? f_.value_depth() : f_.depth(); !narrow->in_order)
+    if (const int depth = node.op == operation::values ? f_.value_depth() : f_.depth();
+        !narrow->in_order && narrow->block == 0)
         rows.pieces = pieces_of_row(codes, f_.d, depth, std::gcd(channel_vector, depth));
     if (narrow->of_8_bits()) {
         rows.bytes = Func(pass_ + name + "_in_bytes"), rows.lowest = static_cast<int>(narrow->range.lowest);
@@ -94,6 +95,7 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
         const Var channels("channels");
         place first = at;
         first.d = channels * of_block;
+        rows.pieces = (node.op == operation::values ? f_.value_depth() : f_.depth()) / narrow->neighbours;
         rows.block = of_block, rows.scales = Func(pass_ + name + "_scales");
         rows.scales(channels, i, block, f_.h, f_.b) = f_.evaluate(narrow->scale, first).value;
     }
@@ -117,6 +119,7 @@ void score_tile::sum_integers(contraction& c) {
     c.dots = Func(pass_ + "dots"), c.collected = Func(pass_ + "collected"), c.product = Func(pass_ + "product");
     c.integers = {.all = Func(pass_ + "sums"),
                   .offset = Func(pass_ + "offset"),
+                  .scales = keys_of.scales,
                   .scaled = {},
                   .blocks = {},
                   .channels = keys_of.block > 0 ? keys_of.block : f_.depth()};

@@ -91,9 +91,9 @@ public:
             Halide::Func all;     ///< dots over all lanes (row of 4, key in block, 4 rows, ...)
             Halide::Func offset;  ///< the product with a key of lowest codes alone (row in block, ...); of blocks
                                   ///< (lane, block of channels, 4 rows, ...)
-            Halide::Func scaled;  ///< dots times scales, as dots; undefined if rows have no blocks
-            Halide::RDom blocks;  ///< of channels, whose dots are added up
-            int channels{};       ///< of a dot
+            Halide::Func scales, scaled;  ///< of keys; dots times these, as dots; undefined if rows have no blocks
+            Halide::RDom blocks;          ///< of channels, whose dots are added up
+            int channels{};               ///< of a dot
         } integers;
     };
     std::vector<contraction> contractions;  ///< that of q * t(k) first

@@ -68,8 +68,8 @@ inline constexpr auto of_codes =
 
 /// Blocks of 32 channels, whose codes lie beside their scale; `apart` has the same codes in a tensor of their own.
 template <block_layout layout> struct in_blocks {
-    static constexpr auto k_cache = input<"k_cache", dsl::blocks<layout>>(batch, key_head, key, depth);
-    static constexpr auto v_cache = input<"v_cache", dsl::blocks<layout>>(batch, key_head, key, value_depth);
+    static constexpr auto k_cache = input<"k_cache", blocks<layout>>(batch, key_head, key, depth);
+    static constexpr auto v_cache = input<"v_cache", blocks<layout>>(batch, key_head, key, value_depth);
     static constexpr auto attention = softmax(q * t(k_cache) * rsqrt(depth)) * v_cache;
     static constexpr auto of_codes =
         quantized<u8>(softmax(queries(quantized<i8>(q)) * t(k_cache) * rsqrt(depth))) * v_cache;

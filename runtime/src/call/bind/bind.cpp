@@ -5,6 +5,7 @@
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/ir/block_axes.hpp>
 #include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
@@ -140,6 +141,7 @@ void bound_call::bind_inputs() {
         set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) {
             return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].kind, t.extent(axis));
         });
+        if (has_blocks(d)) s.dimensions[1].stride = d.axes[d.rank - 1u].length;  // also where there is one block
         argv_.push_back(&s.buffer);
     }
     all_keys_ = static_cast<std::int32_t>(shape_[axis_kind::key]);

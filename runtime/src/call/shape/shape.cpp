@@ -2,6 +2,7 @@
 #include "base/text.hpp"
 
 #include <attune/dsl/build.hpp>
+#include <attune/ir/block_axes.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -108,8 +109,9 @@ bool extent_is_read(const graph_ir& graph, std::size_t input, int axis) {
 }
 
 /// An axis whose length the formula says, or how many channels each of its blocks has.
-void check_stated(const input_declaration& d, const axis_declaration& over, const tensor& t, std::int64_t extent,
-                  const call_shape& shape) {
+void check_stated(const input_declaration& d, std::size_t axis, const tensor& t, const call_shape& shape) {
+    const axis_declaration& over = d.axes[axis];
+    const std::int64_t extent = t.extent(static_cast<int>(axis)), step = t.stride(static_cast<int>(axis));
     if (over.length == 0) return;
     if (over.counts == axis_kind::free) {
         if (extent != over.length)
@@ -121,6 +123,12 @@ void check_stated(const input_declaration& d, const axis_declaration& over, cons
         fail(say("blocks of ", over.length, " channels for each of the ", channels, " along ", name_of(over.counts),
                  ", as in ", shape.from[static_cast<std::size_t>(over.counts)], ", along ", over.name, " of ", d.name),
              shown(d.name, t), say("a ", name_of(over.counts), " that is a multiple of ", over.length));
+    if (!has_blocks(d)) return;
+    if (const std::int64_t bytes = d.axes[axis + 1].length;
+        extent > 1 && step != bytes && t.extent(static_cast<int>(axis) + 1) == bytes)
+        fail(say("a stride of ", bytes, " along ", over.name, " of ", d.name, ", whose blocks lie side by side"),
+             say(step, " in ", shown(d.name, t), " with strides ", list_of(t.strides())),
+             "a layout whose bytes count the room between blocks");
 }
 
 /// The user's inputs against the shape: each axis at its length, or 1. A table over position that kv_lengths may allow
@@ -135,7 +143,7 @@ void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, ca
             if (extent < 1 && !extent_is_read(graph, input, axis))
                 fail(say("at least one element along ", over.name, " of ", d.name), shown(d.name, t),
                      "a table with an entry");
-            check_stated(d, over, t, extent, shape);
+            check_stated(d, static_cast<std::size_t>(axis), t, shape);
         } else if (shape.is_own(input, over.kind)) {
             continue;
         } else if (over.kind == axis_kind::position) {
