@@ -44,8 +44,8 @@ inline constexpr auto exact = softmax(mask(q * t(k) * rsqrt(depth), causal_botto
 
 // The same multiplied as integers, a block at a time.
 template <block_layout K, block_layout V>
-inline constexpr auto weights_of = softmax(mask(queries(quantized<i8>(q)) * t(cached<K, V>::read_keys) * rsqrt(depth),
-                                                causal_bottom_right));
+inline constexpr auto weights_of =
+    softmax(mask(queries(quantized<i8>(q)) * t(cached<K, V>::read_keys) * rsqrt(depth), causal_bottom_right));
 template <block_layout K, block_layout V> struct in_integers {
     static constexpr auto of_queries = weights_of<K, V> * cached<K, V>::v_cache;
     static constexpr auto one_digit = quantized<u8>(weights_of<K, V>) * cached<K, V>::v_cache;

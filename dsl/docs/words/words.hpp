@@ -79,10 +79,10 @@ inline constexpr auto real_elements = scored(input<"a", f32>(head)(h) + input<"c
 // `blocks` `q8_0` `q4_0` `q4_1` `mxfp4` `nvfp4`: elements that are blocks, which hold codes beside their scale
 inline constexpr auto in_blocks = whole(softmax(q * t(input<"c", blocks<q8_0>>(batch, key_head, key, depth))) * v);
 // `blocks_of`: an axis of blocks, of so many channels each; `axis<"byte", 34>` is 34 long in every call
-inline constexpr auto block_axis = whole(
-    softmax(q * t(keys(as_real(input<"c", u8>(batch, key, blocks_of<"block", 8>(depth), axis<"byte", 8>)(
-                b, kv_idx, d_idx / 8, d_idx % 8))))) *
-    v);
+inline constexpr auto block_axis =
+    whole(softmax(q * t(keys(as_real(input<"c", u8>(batch, key, blocks_of<"block", 8>(depth), axis<"byte", 8>)(
+                          b, kv_idx, d_idx / 8, d_idx % 8))))) *
+          v);
 // `i64` `i32` `i16` `i8` `u8`: elements that are integers; values are of 32 bits, and a call checks that i64 elements
 // fit
 inline constexpr auto integer_elements =

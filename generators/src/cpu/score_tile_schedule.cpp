@@ -206,7 +206,7 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
         .bound_extent(r, 4)
         .bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
-    Func &sums = c.integers.all, &scaled = c.integers.scaled;
+    Func &sums = c.integers.sums, &scaled = c.integers.scaled;
     sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
     sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
     if (scaled.defined()) {

@@ -117,13 +117,13 @@ void score_tile::sum_integers(contraction& c) {
     c.of_key = keys_of.factor, c.pieces = keys_of.pieces;
     c.query_rows = Func(pass_ + "query_code_rows"), c.panel = Func(pass_ + "panel");
     c.dots = Func(pass_ + "dots"), c.collected = Func(pass_ + "collected"), c.product = Func(pass_ + "product");
-    c.integers = {.all = Func(pass_ + "sums"),
+    c.integers = {.sums = Func(pass_ + "sums"),
                   .offset = Func(pass_ + "offset"),
                   .scales = keys_of.scales,
                   .scaled = {},
                   .blocks = {},
                   .channels = keys_of.block > 0 ? keys_of.block : f_.depth()};
-    Func &sums = c.integers.all, &offset = c.integers.offset;
+    Func &sums = c.integers.sums, &offset = c.integers.offset;
     c.query_rows(f_.d, f_.qi, qt, h, b) =
         cast(Int(in_bytes ? 8 : 16), cast<std::int8_t>(queries.bytes(f_.d, f_.qi, qt, h, b)));
     c.panel(x, piece, rows, qt, h, b) =
@@ -151,7 +151,7 @@ void score_tile::sum_integers(contraction& c) {
         // Of the lanes of a row, the first one has the product with lowest codes.
         const Var block("block");
         Func& scaled = c.integers.scaled = Func(pass_ + "scaled_dots");
-        const RDom& blocks = c.integers.blocks = RDom(0, f_.depth() / summed, pass_ + "each_block");
+        const RDom& blocks = c.integers.blocks = RDom(0, f_.depth() / summed, pass_ + "blocks");
         offset(x, block, rows, qt, h, b) = 0;
         if (lowest != 0)
             offset(x, block, rows, qt, h, b) +=

@@ -88,7 +88,7 @@ public:
                                        ///< lanes: sums in registers, and those of all keys of a vector
         Halide::RDom lane;
         struct integer_sums {
-            Halide::Func all;     ///< dots over all lanes (row of 4, key in block, 4 rows, ...)
+            Halide::Func sums;    ///< dots over all lanes (row of 4, key in block, 4 rows, ...)
             Halide::Func offset;  ///< the product with a key of lowest codes alone (row in block, ...); of blocks
                                   ///< (lane, block of channels, 4 rows, ...)
             Halide::Func scales, scaled;  ///< of keys; dots times these, as dots; undefined if rows have no blocks

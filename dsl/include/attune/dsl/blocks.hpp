@@ -244,7 +244,8 @@ template <class Axis>
 inline constexpr bool has_depth_last<Axis> =
     axis_of<Axis>.kind == axis_kind::depth || axis_of<Axis>.kind == axis_kind::value_depth;
 template <class Axis, class... Rest>
-requires(sizeof...(Rest) > 0) inline constexpr bool has_depth_last<Axis, Rest...> = has_depth_last<Rest...>;
+    requires(sizeof...(Rest) > 0)
+inline constexpr bool has_depth_last<Axis, Rest...> = has_depth_last<Rest...>;
 
 /// Declares a tensor of blocks: `input<"k_cache", blocks<q8_0>>(batch, key_head, key, depth)`.
 template <name Label, block_layout Block, class... Axes> constexpr auto input(Axes...) {

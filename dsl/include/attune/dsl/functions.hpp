@@ -58,8 +58,8 @@ template <expression A> constexpr auto as_integer(const A& x) {
 
 /// The number that the last bits of an integer are as an element of a type: `from_bits<f16>(low | high << 8)` of two
 /// bytes.
-template <element_type Element, class A> struct bits_of_element
-    : node<kind_of_element(Element), operation::from_bits, A> {
+template <element_type Element, class A>
+struct bits_of_element : node<kind_of_element(Element), operation::from_bits, A> {
     static constexpr element_type element = Element;
 };
 template <element_type Element>

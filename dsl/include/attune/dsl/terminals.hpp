@@ -55,7 +55,7 @@ inline constexpr axis_node<axis_kind::head> head{};
 inline constexpr axis_node<axis_kind::key_head> key_head{};
 inline constexpr axis_node<axis_kind::query> query{};
 inline constexpr axis_node<axis_kind::key> key{};
-inline constexpr axis_node<axis_kind::position> position{};                       ///< read at q_idx and at kv_idx
+inline constexpr axis_node<axis_kind::position> position{};  ///< read at q_idx and at kv_idx
 /// A table's own axis. `axis<"byte", 34>` is 34 long in every call.
 template <name Label, int Length = 0> inline constexpr axis_node<axis_kind::free, Label, Length> axis{};
 /// The axis of blocks of so many channels, which a depth is a multiple of: `blocks_of<"block", 32>(depth)`.

@@ -183,7 +183,7 @@ enum class operation : std::uint8_t {
                        ///< states: the cotangents of each
     part_cotangent,  ///< these, then the channel and, of an initial state, the value channel -> real: the cotangent of
                      ///< a part of the step, number `integer` of recurrence_arguments, or of the row that reads
-    from_bits,  ///< integer -> integer or real: what its last bits are as an element of type `integer`
+    from_bits,       ///< integer -> integer or real: what its last bits are as an element of type `integer`
     // The pointwise operations above also multiply and divide weights by reals of (b, h, q_idx, kv_idx), and take rows
     // and outputs as numbers: `kind` says which.
 };

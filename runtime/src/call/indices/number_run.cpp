@@ -377,17 +377,9 @@ void number_run::pointwise(const instruction& n, values& to) {
         case family::classification: return run(classes[n.op]);
         case family::comparison: return run(comparisons[n.op].of(integers));
         case family::logic: return run(of_logic[n.op]);
-        case family::patterns: {
-            int i = 0;
-            for (number& each : room(to)) {
-                const auto bits = static_cast<std::uint32_t>(x[i++].integer);
-                if (n.kind == kind::real)
-                    each.real = real_from_bits(element_in_bits(n), bits);
-                else
-                    each.integer = integer_from_bits(element_in_bits(n), bits);
-            }
+        case family::patterns:
+            for (int i = 0; number& each : room(to)) each = from_bits(n, x[i++].integer);
             return;
-        }
         case family::selection: {
             const bool chooses = n.op == operation::where;
             const values& z = values_[n.arguments[chooses ? 2 : 0]];  // of numbers that are the same, the first

@@ -1,6 +1,7 @@
 #include "call/indices/numbers.hpp"
 #include "call/indices/indices.hpp"
 
+#include <attune/ir/element.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <algorithm>
@@ -185,4 +186,12 @@ void find_ranges(const call_numbers& call, node_span<integer_interval> to) {
         return range_of(call, at, n, [&](std::size_t i) { return of[i < n.argument_count ? i : 0]; });
     });
 }
+
+number_run::number number_run::from_bits(const instruction& n, std::int32_t bits) {
+    const auto pattern = static_cast<std::uint32_t>(bits);
+    const element_type is = element_in_bits(n);
+    if (n.kind == kind::real) return {.real = real_from_bits(is, pattern)};
+    return {.integer = integer_from_bits(is, pattern)};
+}
+
 }  // namespace attune::detail

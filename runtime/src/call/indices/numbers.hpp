@@ -107,6 +107,7 @@ private:
     void load(const instruction& n, values& to);
     void reduce(node_id node, values& to);
     void pointwise(const instruction& n, values& to);
+    static number from_bits(const instruction& n, std::int32_t bits);
 
     const call_numbers& call_;
     node_span<variation_bits> varies_;
