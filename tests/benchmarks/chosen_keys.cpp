@@ -6,11 +6,15 @@
 // A query that reads its own choice is a batch element. With several queries, 16 neighbours are read together as well:
 // the batch element is a tile of 16, its index has every key that one of them chose, and a bit says for whom it counts.
 // --agree is the share of a query's choice that all 16 have in common; the others are drawn by each.
+//
+// A single query also chooses in the call, by an indexer of f32 with heads of its own (--indexer-heads, of depth
+// --indexer-depth), whose choice all heads share. What choosing takes is what a call that chooses the same and shows a
+// few keys takes beyond one that shows these and chooses nothing.
 #include "serving/memory.hpp"
 
 #include "tuner/jit_kernel.hpp"
 
-#include <attune/dsl.hpp>
+#include <attune/catalogue/selectors.hpp>
 #include <attune/runtime.hpp>
 
 #include <fmt/format.h>
@@ -35,6 +39,18 @@ inline constexpr auto members = input<"members", i32>(batch, axis<"place">);
 inline constexpr auto count = extent<1>(chosen);
 inline constexpr auto all_keys = softmax(mask(q * t(k) * rsqrt(depth), causal_bottom_right)) * v;
 
+/// By an indexer.
+inline constexpr auto q_index = input<"q_index", f32>(batch, axis<"indexer_head">, query, axis<"indexer_depth">);
+inline constexpr auto k_index = input<"k_index", f32>(batch, key, axis<"indexer_depth">);
+inline constexpr auto w_index = input<"w_index", f32>(batch, query, axis<"indexer_head">);
+inline constexpr auto indexed = attune::catalogue::indexed_keys(q_index, k_index, w_index, extent<1>(q_index),
+                                                                extent<3>(q_index), scalar<"count", i32>);
+inline constexpr auto few = kv_idx < 16;
+constexpr auto under(expression auto seen) { return softmax(mask(q * t(k) * rsqrt(depth), seen)) * v; }
+inline constexpr auto in_call = under(indexed);
+inline constexpr auto in_call_of_few = under(few && indexed);
+inline constexpr auto few_keys = under(few && causal_bottom_right);
+
 /// Of a pool of one element type.
 template <auto Element> struct of_pool {
     static constexpr auto k_pool = input<"k_pool", Element>(axis<"slot">, key_head, depth);
@@ -48,7 +64,8 @@ template <auto Element> struct of_pool {
 constexpr std::int64_t tile = 16;  // queries that are read together
 
 struct question {
-    std::int64_t keys = 32768, chosen = 2048, heads = 16, key_heads = 1, depth = 128;
+    std::int64_t keys = 32768, chosen = 2048, heads = 16, key_heads = 1, depth = 128, indexer_heads = 64,
+                 indexer_depth = 128;
     std::vector<std::int64_t> queries{1, 128};
     std::vector<double> agree{1, 0.5, 0.25, 0};
     std::string dtype = "f32";
@@ -143,7 +160,10 @@ public:
           q_(type(), {1, asked.heads, queries, asked.depth}),
           k_(type(), {1, asked.key_heads, asked.keys, asked.depth}),
           v_(type(), {1, asked.key_heads, asked.keys, asked.depth}),
-          o_(type(), {1, asked.heads, queries, asked.depth}) {}
+          o_(type(), {1, asked.heads, queries, asked.depth}),
+          q_index_(attune::element_type::f32, {1, asked.indexer_heads, queries, asked.indexer_depth}),
+          k_index_(attune::element_type::f32, {1, asked.keys, asked.indexer_depth}),
+          w_index_(attune::element_type::f32, {1, queries, asked.indexer_heads}) {}
 
     nlohmann::json run() {
         timed all("bench::all_keys", ir_of<all_keys>, asked_, queries_ <= tile, level_);
@@ -156,7 +176,16 @@ public:
             all.seconds.clear(), own.seconds.clear();
             nlohmann::json row{{"queries", queries_}, {"agree", agree}};
             if (queries_ == 1) {
-                in_turns({{&all, of_all()}, {&own, of(alone, 1)}});
+                timed whole("bench::in_call", ir_of<in_call>, asked_, true, level_),
+                    some("bench::in_call_of_few", ir_of<in_call_of_few>, asked_, true, level_),
+                    none("bench::few_keys", ir_of<few_keys>, asked_, true, level_);
+                in_turns({{&all, of_all()},
+                          {&own, of(alone, 1)},
+                          {&whole, of_indexer()},
+                          {&some, of_indexer()},
+                          {&none, of_all()}});
+                row["in the call"] = whole.median() * 1e3;
+                row["of it choosing"] = (some.median() - none.median()) * 1e3;
             } else {
                 timed joint("bench::joint_choice", halves() ? ir_of<of_pool<bf16>::joint> : ir_of<of_pool<f32>::joint>,
                             asked_, false, level_);
@@ -184,6 +213,15 @@ private:
                 {.name = "v", .view = v_.view()},
                 {.name = "out", .view = o_.view()}};
     }
+    arguments of_indexer() {
+        arguments result = of_all();
+        result.push_back({.name = "q_index", .view = q_index_.view()});
+        result.push_back({.name = "k_index", .view = k_index_.view()});
+        result.push_back({.name = "w_index", .view = w_index_.view()});
+        result.push_back(
+            {.name = "count", .is = attune::detail::named_argument::form::integer, .integer = asked_.chosen});
+        return result;
+    }
     /// The same memory, as a batch of tiles over a pool of slots.
     arguments of(index& given, std::int64_t together) {
         const std::int64_t tiles = queries_ / together, d = asked_.depth;
@@ -209,7 +247,7 @@ private:
     const question& asked_;
     std::int64_t queries_;
     const std::string& level_;
-    memory q_, k_, v_, o_;
+    memory q_, k_, v_, o_, q_index_, k_index_, w_index_;
 };
 
 }  // namespace
@@ -224,6 +262,8 @@ int main(int argc, char** argv) {
     app.add_option("--heads", asked.heads)->capture_default_str();
     app.add_option("--key-heads", asked.key_heads)->capture_default_str();
     app.add_option("--depth", asked.depth)->capture_default_str();
+    app.add_option("--indexer-heads", asked.indexer_heads)->capture_default_str();
+    app.add_option("--indexer-depth", asked.indexer_depth)->capture_default_str();
     app.add_option("--dtype", asked.dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
     app.add_option("--agree", asked.agree, "shares of a choice that 16 neighbours have in common")
         ->check(CLI::Range(0.0, 1.0))
@@ -254,6 +294,10 @@ int main(int argc, char** argv) {
                    whole / row["own"].get<double>());
         if (row.contains("16 together"))
             fmt::print(" {:>14.2f} {:>10}", whole / row["16 together"].get<double>(), row["keys of 16"].get<int>());
+        if (row.contains("in the call"))
+            fmt::print("   chosen in the call: {:.3f} ms, {:.3f} ms of it choosing; all / it {:.2f}",
+                       row["in the call"].get<double>(), row["of it choosing"].get<double>(),
+                       whole / row["in the call"].get<double>());
         fmt::print("\n");
     }
 }

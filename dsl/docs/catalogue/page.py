@@ -23,7 +23,7 @@ families = [
     ("jetspec", "Speculative decoding"), ("sparse_video", "Video, by space and time"), ("sparse_tiles", "Video, by chosen tiles"), ("alibi", "ALiBi"),
     ("relative", "Relative positions"), ("biases", "Learned biases and masks"), ("softcap", "Softcap"), ("graphormer", "Graphs"),
     ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Queries and keys before their product"),
-    ("selected", "Keys of two tensors"), ("selectors", "Blocks of keys that the call chooses"), ("recurrent", "Recurrences"),
+    ("selected", "Keys of two tensors"), ("selectors", "Keys that the call chooses"), ("recurrent", "Recurrences"),
 ]
 
 # What pictures.hpp leaves open. Inputs that are not named are chosen by `draw`.

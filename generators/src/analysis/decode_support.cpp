@@ -1,3 +1,4 @@
+#include "analysis/listed_keys.hpp"
 #include "analysis/plan.hpp"
 
 #include <optional>
@@ -29,7 +30,8 @@ std::vector<bool> of_query_heads(const graph_ir& graph) {
                                            (tensor->kind == kind::precomputed && i == 2 && !needs[node.arguments[0]]));
             if (!(key_head && graph.nodes[argument].op == operation::h)) here = here || needs[argument];
         }
-        needs.push_back(here && !is_key_head(graph, node));
+        const int n = static_cast<int>(needs.size());
+        needs.push_back(here && !is_key_head(graph, node) && !lists_keys(graph, n));  // a list is of all query heads
     }
     return needs;
 }

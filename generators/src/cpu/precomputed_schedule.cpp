@@ -9,11 +9,18 @@ using namespace Halide;
 
 namespace {
 
-constexpr int most_steps_written_out = 8;
+constexpr int most_steps_written_out = 8, keys_of_task = 4096, elements_of_task = 960;
 // Products: a tile keeps three quarters of the vector registers, and a task reuses the turned factor.
 constexpr int rows_of_tile = 6, registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
 
-int rows_of_task(const precomputed_tensor& its) { return its.products.empty() ? 1 : rows_of_tile * tiles_of_task; }
+/// Whether products are those of a sum within a sum, whose rows are the tensor's own elements.
+bool has_rows_of_elements(const precomputed_tensor& its) {
+    return !its.products.empty() && its.products.front().index >= 0;
+}
+
+int rows_of_task(const precomputed_tensor& its) {
+    return its.products.empty() || has_rows_of_elements(its) ? 1 : rows_of_tile * tiles_of_task;
+}
 
 /// Loops over all axes but the innermost, in parallel; a task has some rows.
 struct loops_of_rows {
@@ -33,15 +40,21 @@ template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>
     return all;
 }
 
-/// Products in tiles that fill most of the vector registers.
-void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task) {
-    const Var &n = its.axes[0], &i = its.axes[1], nv("nv"), iv("iv");
+/// Products in tiles that fill most of the vector registers. What is turned is made once, or for each `row`.
+void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task, const LoopLevel* row) {
+    const Var nv("nv"), iv("iv");
     const int vectors = cpu.registers / registers_of_a_vector_of_columns;
     for (precomputed_tensor::product& each : its.products) {
         // Schedule
+        const Var &n = each.axes[0], &i = each.axes[1];
         for (Func& turned : each.turned) {
             const std::vector<Var> all = turned.args();
-            turned.compute_root().vectorize(n, cpu.lanes);
+            turned.vectorize(n, cpu.lanes);
+            if (row) {
+                turned.compute_at(*row);
+                continue;
+            }
+            turned.compute_root();
             turned.fuse(all[2], all[3], all[2]);
             for (std::size_t a = 4; a < all.size(); ++a) turned.fuse(all[2], all[a], all[2]);
             turned.parallel(all[2]);
@@ -59,8 +72,9 @@ void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLeve
     }
 }
 
+/// `by_elements`: the tasks of a row of its own are some elements each.
 void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const precomputed_tensor* chooser,
-                    const loops_of_rows& of_chooser) {
+                    const loops_of_rows& of_chooser, bool by_elements) {
     // Schedule
     const Var& n = its.axes[0];
     const bool is_written = its.written.defined(), in_steps = its.precomputed.has_update_definition();
@@ -72,14 +86,20 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
             in_tasks(its.written.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
     }
     Stage elements = in_steps ? its.precomputed.update() : Stage(its.precomputed);
+    const RVar some("some"), few("few");
+    if (by_elements && in_steps) elements.split(its.along.x, some, its.along.x, elements_of_task).parallel(some);
+    if (has_rows_of_elements(its)) elements.split(its.along.x, few, its.along.x, rows_of_tile * tiles_of_task);
+    LoopLevel tiles(its.precomputed, few), row = LoopLevel::root();
     if (chooser) {
-        its.precomputed.compute_at(chooser->precomputed, its.by_row ? of_chooser.row : of_chooser.task);
-        schedule_products(its, cpu, LoopLevel(chooser->precomputed, of_chooser.task));
+        row = LoopLevel(chooser->precomputed, its.by_row ? of_chooser.row : of_chooser.task);
+        its.precomputed.compute_at(row);
+        if (!has_rows_of_elements(its)) tiles = LoopLevel(chooser->precomputed, of_chooser.task);
     } else {
         its.precomputed.compute_root();
         const loops_of_rows own = in_tasks(elements, its.axes, rows_of_task(its));
-        schedule_products(its, cpu, LoopLevel(its.precomputed, own.task));
+        if (!has_rows_of_elements(its)) tiles = LoopLevel(its.precomputed, own.task);
     }
+    schedule_products(its, cpu, tiles, chooser && has_rows_of_elements(its) ? &row : nullptr);
     if (in_steps && its.dots.empty())
         elements.vectorize(its.along.x, lanes);
     else if (in_steps && chooser)
@@ -120,6 +140,19 @@ loops_of_rows schedule_choice(precomputed_tensor& its, int lanes, int rows) {
     return loops;
 }
 
+/// A key's place is known once all keys before it are counted: a list is made in one piece.
+void schedule_list(key_list& its, int lanes) {
+    // Schedule
+    const Var ko("ko"), task("task");
+    const Var &k = its.k, &h = its.h, &b = its.b;
+    for (Stage each : {Stage(its.seen), Stage(its.seen.update())})
+        each.split(k, ko, k, keys_of_task, TailStrategy::GuardWithIf).vectorize(k, lanes);
+    its.seen.compute_root();
+    its.seen.update().fuse(ko, h, task).fuse(task, b, task).parallel(task);
+    its.keys.compute_root().vectorize(k, lanes);
+    its.keys.update().fuse(h, b, task).parallel(task);
+}
+
 }  // namespace
 
 void schedule_precomputed(precomputed_tensors& its, const kernel_request& request) {
@@ -131,12 +164,15 @@ void schedule_precomputed(precomputed_tensors& its, const kernel_request& reques
         if (each.rows_with >= 0) rows[chooser_of(each)] = std::max(rows[chooser_of(each)], rows_of_task(each));
     for (std::size_t i = 0; i < its.all.size(); ++i)
         if (its.all[i].chooses()) loops[i] = schedule_choice(its.all[i], lanes, rows[i]);
-    for (precomputed_tensor& each : its.all) {
+    if (its.list) schedule_list(*its.list, lanes);
+    for (std::size_t i = 0; i < its.all.size(); ++i) {
+        precomputed_tensor& each = its.all[i];
         if (each.chooses()) continue;
         if (each.rows_with < 0)
-            schedule_reals(each, *request.target, lanes, nullptr, {});
+            schedule_reals(each, *request.target, lanes, nullptr, {},
+                           decodes(request.schedule) && runs_over_keys(request.graph(), its.nodes[i]));
         else
-            schedule_reals(each, *request.target, lanes, &its.all[chooser_of(each)], loops[chooser_of(each)]);
+            schedule_reals(each, *request.target, lanes, &its.all[chooser_of(each)], loops[chooser_of(each)], false);
     }
 }
 

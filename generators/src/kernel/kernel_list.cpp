@@ -1,5 +1,6 @@
 #include "kernel/kernel_list.hpp"
 
+#include "analysis/listed_keys.hpp"
 #include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/cpu_schedule.hpp"
@@ -127,6 +128,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;
+    const std::shared_ptr<const graph_facts> listed = facts_of_listed_keys(*facts);
     if (!prefill && !decode)
         throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
     if (!prefill && !no_decode.empty())
@@ -158,6 +160,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 if (prefill && isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
                 if (no_tensor_cores.empty()) add(default_gpu_tensor_decode(request), most_decoded, "tensor_decode_");
+                if (listed && !isa.is_gpu) request.facts = listed;
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");
                 if (isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
             }

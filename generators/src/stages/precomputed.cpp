@@ -1,5 +1,6 @@
 #include "stages/precomputed.hpp"
 
+#include "analysis/listed_keys.hpp"
 #include "expr/math.hpp"
 
 #include <algorithm>
@@ -58,6 +59,11 @@ std::set<int> made_from(const graph_ir& graph, int load) {
 
 }  // namespace
 
+bool runs_over_keys(const graph_ir& graph, int tensor) {
+    const instruction& made = graph.nodes[tensor];
+    return graph.nodes[made.arguments[made.argument_count - 1]].op == operation::key_length;
+}
+
 precomputed_tensor::precomputed_tensor(const kernel_frame& frame, int node)
     : width(lanes_of(frame.request.schedule)), f_(frame) {
     const instruction& made = f_.node(attune::chooses(f_.node(node).op) ? f_.node(node).arguments[0] : node);
@@ -80,7 +86,7 @@ void precomputed_tensor::define_reals(int node) {
     of_query_heads_ = f_.request.facts->of_query_heads[node];
     if (!of_query_heads_) here.h = clamp(f_.h * f_.group(), 0, f_.inputs.heads - 1);
     for (int i = 0; i < indices; ++i) {
-        const int index = static_cast<int>(f_.node(made.arguments[1 + 2 * i]).integer);
+        const int index = index_of(made.arguments[1 + 2 * i]);
         here.indices[index] = axes[indices - 1 - i], here.extents[index] = made.arguments[2 + 2 * i];
     }
     along = RDom(0, number(made.arguments[made.argument_count - 1]), "along");
@@ -88,12 +94,18 @@ void precomputed_tensor::define_reals(int node) {
                                          [&](int n) { return n < node && graph.nodes[n].kind == kind::precomputed; });
     for (int n = 0; n < node; ++n) {
         if (!read[n]) continue;
-        const std::vector<int> loads = read_along(n);
-        if (loads.empty() || !is_within(n, here)) continue;
+        const std::vector<int> loads = read_along(n, here);
+        if (loads.empty()) continue;
         quantity sum;
-        if (indices > 1 && !f_.decodes())  // in decode there are few rows
-            sum = product_of_rows(n, loads, here, made);
-        if (!sum.value.defined()) sum = reduced_by_vectors(n, loads, here);
+        if (!is_within(n, here)) {
+            sum = products_within_sum(n, loads, here, made, read);
+        } else {
+            if (indices > 1 && !f_.decodes())  // in decode there are few rows
+                sum = product_of_rows(n, loads, here,
+                                      {axes, index_of(made.arguments[made.argument_count - 2]),
+                                       index_of(made.arguments[made.argument_count - 4])});
+            if (!sum.value.defined()) sum = reduced_by_vectors(n, loads, here);
+        }
         if (sum.value.defined()) here.known[n] = sum;
     }
     const quantity x = f_.evaluate(made.arguments[0], here);
@@ -125,18 +137,21 @@ bool precomputed_tensor::is_of_made(int formula) const {
     return true;
 }
 
-/// The loads that depend on a sum's index, if it is the last index of each of them and the sum contains no other sum;
-/// else nothing.
-std::vector<int> precomputed_tensor::read_along(int sum) const {
+int precomputed_tensor::index_of(int bound) const { return static_cast<int>(f_.node(bound).integer); }
+
+/// The loads that depend on a sum's index, if it is the last index of each of them and the sum contains no other sum
+/// but those that are made already; else nothing.
+std::vector<int> precomputed_tensor::read_along(int sum, const place& here) const {
     const instruction& it = f_.node(sum);
     if ((it.op != operation::sum && it.op != operation::largest) || it.kind != kind::real) return {};
     const std::uint64_t index = std::uint64_t{1} << f_.node(it.arguments[0]).integer;
-    const std::vector<bool> body =
-        under(f_.graph(), {it.arguments[2]}, [&](int n) { return (f_.depends[n].bound & index) == 0; });
+    const std::vector<bool> body = under(f_.graph(), {it.arguments[2]}, [&](int n) {
+        return (f_.depends[n].bound & index) == 0 || here.known.contains(n);
+    });
     std::vector<int> loads;
     for (int n = 0; n < sum; ++n) {
         const instruction& load = f_.node(n);
-        if (!body[n] || (f_.depends[n].bound & index) == 0 || n == it.arguments[0]) continue;
+        if (!body[n] || (f_.depends[n].bound & index) == 0 || n == it.arguments[0] || here.known.contains(n)) continue;
         if (load.op == operation::sum || load.op == operation::largest || load.op == operation::any) return {};
         if (load.op != operation::load) continue;
         for (int i = 1; i < load.argument_count; ++i) {
@@ -182,8 +197,10 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     const Expr element = made.steps * width + made.lane;
     within.indices[index] = element;
     if (whole || is_followed(loads)) within.extents[index] = it.arguments[1];
-    const quantity x = f_.evaluate(it.arguments[2], within);
+    quantity x = f_.evaluate(it.arguments[2], within);
     if (is_sum && x.masked.defined()) return {};
+    for (const product& each : products)  // those of each element of the sum
+        if (each.index == index) x.value = Internal::graph_substitute(each.axes[0].name(), element, x.value);
     const Expr amount = is_sum ? x.value : in_order(x.value), nothing = Internal::make_zero(amount.type());
     Expr counts = whole ? Internal::const_true() : element < extent;
     if (x.masked.defined()) counts = counts && !x.masked;
@@ -302,6 +319,11 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
     const graph_ir& graph = frame.graph();
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         if (graph.nodes[n].kind != kind::precomputed) continue;
+        if (lists_keys(graph, n)) {
+            frame.inputs.computed[n] = list.emplace(frame, n).keys;
+            frame.inputs.never_masked.insert(n);
+            continue;
+        }
         all.emplace_back(frame, n);
         nodes.push_back(n);
         frame.inputs.computed[n] = all.back().precomputed;
@@ -315,7 +337,7 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
 }
 
 /// If tensor i is needed for one top_k or top_p alone, it is computed inside that row loop. In decode it is computed
-/// apart: there are too few rows for parallel tasks.
+/// apart if loads need it or its rows are all keys: there are too few rows for parallel tasks.
 void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i) {
     const graph_ir& graph = frame.graph();
     const auto place_of = [&](int tensor) {
@@ -335,7 +357,7 @@ void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i)
                                 : no_tensor);
     }
     const bool is_one = choosers.size() == 1 && !choosers.contains(no_tensor);
-    if (!is_one || (by_loads && frame.decodes())) return;
+    if (!is_one || (frame.decodes() && (by_loads || runs_over_keys(graph, nodes[i])))) return;
     all[i].rows_with = *choosers.begin(), all[i].by_row = by_choice && !by_loads;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-#include "stages/kernel_frame.hpp"
+#include "stages/key_list.hpp"
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,14 @@ public:
     };
     std::vector<dot> dots;
     /// A sum of products of a factor at the last index and a factor at the one before: taken a tile of both at a time.
+    /// Of a sum within a sum the last index is that of the outer one, which lies in lanes.
     struct product {
+        std::vector<Halide::Var> axes;     ///< of the tensor, behind the index of the outer sum if there is one
         std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): the factor at the last index
         Halide::RDom summed;
         Halide::Func tile;  ///< (axes)
         Halide::Func sum;   ///< (axes)
+        int index{-1};      ///< of the outer sum
     };
     std::vector<product> products;
     const int width;  ///< lanes of a dot, and of a tally
@@ -67,8 +71,16 @@ private:
     quantity reduced_by_vectors(int node, const std::vector<int>& loads, const place& here);
     bool is_followed(const std::vector<int>& loads) const;
     bool is_of_made(int formula) const;
-    quantity product_of_rows(int sum, const std::vector<int>& loads, const place& here, const instruction& made);
-    std::vector<int> read_along(int sum) const;
+    /// Axes, of which the first is that of one bound index and the second of another.
+    struct rows_and_columns {
+        std::vector<Halide::Var> axes;
+        int last, before;
+    };
+    quantity product_of_rows(int sum, const std::vector<int>& loads, const place& here, const rows_and_columns& of);
+    quantity products_within_sum(int sum, const std::vector<int>& loads, place here, const instruction& made,
+                                 const std::vector<bool>& read);
+    int index_of(int bound) const;
+    std::vector<int> read_along(int sum, const place& here) const;
     bool is_within(int sum, const place& here) const;
     Halide::Expr number(int node) const;
 
@@ -76,11 +88,15 @@ private:
     bool of_query_heads_{};
 };
 
+/// Whether the last index of a tensor runs over all keys.
+bool runs_over_keys(const graph_ir& graph, int tensor);
+
 /// Computes all precomputed tensors of a graph, arguments before users, and makes all reads go to the results.
 struct precomputed_tensors {
     explicit precomputed_tensors(kernel_frame& frame);
     std::deque<precomputed_tensor> all;
     std::vector<int> nodes;
+    std::optional<key_list> list;  ///< of the keys that queries see, in place of all
     const precomputed_tensor& of(int node) const;
 
 private:

@@ -7,12 +7,11 @@ using namespace Halide;
 /// means(b, h, n, c). The factor at the last index is turned, so that its elements lie beside each other: a tile of
 /// sums takes a vector of it and one number of each row. Undefined for other sums.
 quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& loads, const place& here,
-                                             const instruction& made) {
+                                             const rows_and_columns& its) {
     const instruction& it = f_.node(sum);
     if (it.op != operation::sum) return {};
-    const auto bound = [&](int argument) { return static_cast<int>(f_.node(argument).integer); };
-    const int summed = bound(it.arguments[0]), last = bound(made.arguments[made.argument_count - 2]),
-              before = bound(made.arguments[made.argument_count - 4]);
+    const auto& [axes, last, before] = its;
+    const int summed = index_of(it.arguments[0]);
     const auto lies_at = [&](int load, int index) { return (f_.depends[load].bound >> index & 1) != 0; };
     bool rows = false, columns = false;
     for (const int load : loads) {
@@ -22,7 +21,7 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     if (!rows || !columns) return {};
     const Var c("c");
     // Algorithm
-    product of;
+    product of{.axes = axes};
     of.summed = RDom(0, number(it.arguments[1]), "summed");
     place within = here;
     for (const int load : loads) {
@@ -49,6 +48,27 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     of.sum(axes) = of.tile(std::vector<Expr>(axes.begin(), axes.end()));
     products.push_back(of);
     return {of.sum(std::vector<Expr>(axes.begin(), axes.end())), {}};
+}
+
+/// A sum within a sum over another index, as in sum(j, heads, w(b, i, j) * max(sum(c, depth, q(b, j, i, c) * k(b, n,
+/// c)), 0)): products of rows at the tensor's last index and columns at the outer sum's. Undefined for other sums.
+quantity precomputed_tensor::products_within_sum(int sum, const std::vector<int>& loads, place here,
+                                                 const instruction& made, const std::vector<bool>& read) {
+    const std::uint64_t bound = f_.depends[sum].bound;
+    for (int outer = sum + 1; outer < static_cast<int>(read.size()); ++outer) {
+        const instruction& it = f_.node(outer);
+        if (!read[outer] || it.op != operation::sum || !(bound >> index_of(it.arguments[0]) & 1)) continue;
+        const int index = index_of(it.arguments[0]);
+        std::vector<Var> columns{Var("column")};
+        here.indices[index] = columns[0], here.extents[index] = it.arguments[1];
+        if (!is_within(sum, here) || !is_within(outer, here)) return {};
+        columns.insert(columns.end(), axes.begin(), axes.end());
+        const quantity of =
+            product_of_rows(sum, loads, here, {columns, index, index_of(made.arguments[made.argument_count - 2])});
+        if (of.value.defined()) products.back().index = index;
+        return of;
+    }
+    return {};
 }
 
 }  // namespace attune::generators::inline stages

@@ -123,7 +123,7 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     if (!made.request.graph().stores.empty()) c.row.stores = entry_of(c.stores);
     c.table = {.version = kernel_table_version,
                .variant = made.of->name.c_str(),
-               .graph = made.request.graph(),
+               .graph = made.of->graph,
                .kernels = {&c.row, 1}};
     if (made.request.on_gpu()) c.table.devices = &attune::detail::gpus;
 }

@@ -5,6 +5,7 @@
 /// last query meets the last key in use, as in decode and in prefill by chunks. x is called like q, y like k. What
 /// stands for blocks is called with (b, h, block, channel): means(b, h, n, c), say, which is computed in the call or an
 /// input that the caller keeps beside the cache. The numbers themselves, ..._scores(...), can be an output of the call.
+/// An indexer chooses among single keys.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -165,6 +166,26 @@ constexpr auto xattention(Q x, K y, operand auto size, operand auto stride, oper
     const auto chosen = top_p(xattention_scores(x, y, size, stride), share);
     return causal_bottom_right &&
            (kv_idx / size >= own_key(q_idx / size * size) / size || chosen(b, h, q_idx / size, kv_idx / size));
+}
+
+/// (b, 0, i, n): Sum_j w[b, i, j] max(x[b, j, i] . y[b, n], 0), over the heads of an indexer, for each query and key,
+/// the same for all heads of the attention; -infinity for a key behind the query. x has heads and a depth of its own, y
+/// one head.
+template <class Q, class K, class W>
+constexpr auto indexer_scores(Q x, K y, W w, operand auto indexer_heads, operand auto indexer_depth) {
+    using namespace detail;
+    constexpr auto j = bound_index<"indexer_head">;
+    const auto product = sum(c, indexer_depth, x(b, j, i, c) * y(b, n, c));
+    const auto score = sum(j, indexer_heads, w(b, i, j) * max(product, 0.0));
+    return precomputed(where(n <= own_key(i), score, -inf), i, query_length, n, key_length);
+}
+
+/// k is one of the `count` keys up to the query's own with the largest indexer_scores. (DeepSeek V3.2, DeepSeek-AI
+/// 2025)
+template <class Q, class K, class W>
+constexpr auto indexed_keys(Q x, K y, W w, operand auto indexer_heads, operand auto indexer_depth, operand auto count) {
+    const auto chosen = top_k(indexer_scores(x, y, w, indexer_heads, indexer_depth), count);
+    return causal_bottom_right && chosen(b, 0, q_idx, kv_idx);
 }
 
 }  // namespace attune::catalogue
