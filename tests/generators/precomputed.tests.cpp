@@ -90,6 +90,9 @@ inline constexpr auto at_key = at_row + n * size;
 inline constexpr auto products = sum(at_channel, depth, q(b, h, at_query, at_channel) * k(b, h, at_key, at_channel));
 inline constexpr auto greatest_products = precomputed(
     largest(at_row, size, where(at_key < kv_lengths(b), products, -inf)), at_query, query_length, n, blocks);
+/// MiniMax M3: the blocks with the largest product of a query and one of their keys, for each query.
+inline constexpr auto of_greatest =
+    under(causal_bottom_right && top_k(greatest_products, count)(b, h, q_idx, kv_idx / size));
 inline constexpr auto pooled_choice = top_k(pooled_scores, count);
 inline constexpr auto chosen_blocks =
     precomputed(where(pooled_choice(b, h, at_block, n), 1, 0), at_block, (query_length + size - 1) / size, n, blocks);
@@ -113,7 +116,8 @@ const std::array graphs{graph{"pooled_blocks", ir_of<pooled_blocks>},
                         graph{"nsa_selection", ir_of<nsa_selection>},
                         graph{"xattention", ir_of<xattention>},
                         graph{"nsa", ir_of<nsa>},
-                        graph{"of_passed", ir_of<of_passed>}};
+                        graph{"of_passed", ir_of<of_passed>},
+                        graph{"of_greatest", ir_of<of_greatest>}};
 
 const generators::level& best_level() {
     return *std::ranges::find_if(generators::levels(),

@@ -135,6 +135,7 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
     Expr result = yes();
     for (const formula& f : literals) {
         const dependence on = depends_on(f);
+        if (is_about(f, known_.of_lists)) continue;
         if (is_uniform(on)) {
             pointwise here = at(0, 0);
             result = both(result, holds(f, here, known_));

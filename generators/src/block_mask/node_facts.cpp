@@ -1,5 +1,7 @@
 #include "block_mask/node_facts.hpp"
 
+#include "analysis/listed_keys.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -120,6 +122,24 @@ std::vector<bool> reduces(const graph_ir& graph) {
         return here;
     });
     return all;
+}
+
+std::vector<bool> keys_of_lists(const graph_ir& graph, const std::vector<dependence>& depends) {
+    std::vector<bool> all(graph.nodes.size());
+    fold(graph.nodes, all, [&](node_id n, const instruction& node, const auto& of) {
+        bool here = node.op == operation::load && lists_keys(graph, node.arguments[0]) && depends[n].key;
+        for (std::size_t i = 0; i < of.size(); ++i) here = here || of[i];
+        return here;
+    });
+    return all;
+}
+
+bool is_about(const formula& f, const std::vector<bool>& nodes) {
+    const auto has = [&](const linear& sum) {
+        return std::ranges::any_of(sum.terms, [&](const auto& term) { return bool(nodes[term.first]); });
+    };
+    return (f.node >= 0 && nodes[f.node]) || has(f.sum) || std::ranges::any_of(f.exact, has) ||
+           std::ranges::any_of(f.parts, [&](const formula& part) { return is_about(part, nodes); });
 }
 
 Expr value_of(const linear& sum, pointwise& here, const facts& known) {

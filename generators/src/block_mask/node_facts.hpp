@@ -15,6 +15,11 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
 /// Whether a node contains a sum or an any, one for each node.
 std::vector<bool> reduces(const graph_ir& graph);
 
+/// Whether a node is made of a key that a list names, one for each node. Blocks of a list have whatever keys.
+std::vector<bool> keys_of_lists(const graph_ir& graph, const std::vector<dependence>& depends);
+/// Whether a statement is about such a node.
+bool is_about(const formula& f, const std::vector<bool>& nodes);
+
 /// Facts about a graph's nodes that are known before any kernel is made, given the dependences `its`.
 struct facts {
     facts(const graph_facts& of, std::vector<dependence> its)
@@ -22,12 +27,13 @@ struct facts {
           directions(generators::directions(of.graph, depends, of.wraps)),
           magnitudes(of.magnitudes),
           wraps(of.wraps),
-          reduces(generators::reduces(of.graph)) {}
+          reduces(generators::reduces(of.graph)),
+          of_lists(keys_of_lists(of.graph, depends)) {}
     std::vector<dependence> depends;
     std::vector<direction> directions;
     const std::vector<double>& magnitudes;
     const wrapping& wraps;
-    std::vector<bool> reduces;
+    std::vector<bool> reduces, of_lists;
 };
 
 /// A sum at one place: an i32 if that holds every step, else an i64.

@@ -10,16 +10,24 @@ using namespace Halide;
 namespace {
 
 constexpr int most_steps_written_out = 8, keys_of_task = 4096, elements_of_task = 960;
-// Products: a tile keeps three quarters of the vector registers, and a task reuses the turned factor.
-constexpr int rows_of_tile = 6, registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
+constexpr int registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
+
+/// Products: the sums of a tile, a vector of each of its columns and a number of each of its rows are in registers, and
+/// a task reuses the turned factor.
+struct tile_shape {
+    explicit tile_shape(const level& cpu)
+        : vectors(cpu.registers / registers_of_a_vector_of_columns), rows((cpu.registers - vectors) / (vectors + 1)) {}
+    int vectors, rows;
+    int rows_of_task() const { return rows * tiles_of_task; }
+};
 
 /// Whether products are those of a sum within a sum, whose rows are the tensor's own elements.
 bool has_rows_of_elements(const precomputed_tensor& its) {
-    return !its.products.empty() && its.products.front().index >= 0;
+    return !its.products.empty() && its.products.front().outer >= 0;
 }
 
-int rows_of_task(const precomputed_tensor& its) {
-    return its.products.empty() || has_rows_of_elements(its) ? 1 : rows_of_tile * tiles_of_task;
+int rows_of_task(const precomputed_tensor& its, const level& cpu) {
+    return its.products.empty() || has_rows_of_elements(its) ? 1 : tile_shape(cpu).rows_of_task();
 }
 
 /// Loops over all axes but the innermost, in parallel; a task has some rows.
@@ -43,7 +51,7 @@ template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>
 /// Products in tiles that fill most of the vector registers. What is turned is made once, or for each `row`.
 void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task, const LoopLevel* row) {
     const Var nv("nv"), iv("iv");
-    const int vectors = cpu.registers / registers_of_a_vector_of_columns;
+    const tile_shape tile(cpu);
     for (precomputed_tensor::product& each : its.products) {
         // Schedule
         const Var &n = each.axes[0], &i = each.axes[1];
@@ -60,8 +68,8 @@ void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLeve
             turned.parallel(all[2]);
         }
         each.sum.compute_at(task)
-            .split(n, n, nv, vectors * cpu.lanes)
-            .split(i, i, iv, rows_of_tile)
+            .split(n, n, nv, tile.vectors * cpu.lanes)
+            .split(i, i, iv, tile.rows)
             .reorder(nv, iv, i, n)
             .vectorize(nv, cpu.lanes)
             .unroll(nv)
@@ -88,7 +96,7 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
     Stage elements = in_steps ? its.precomputed.update() : Stage(its.precomputed);
     const RVar some("some"), few("few");
     if (by_elements && in_steps) elements.split(its.along.x, some, its.along.x, elements_of_task).parallel(some);
-    if (has_rows_of_elements(its)) elements.split(its.along.x, few, its.along.x, rows_of_tile * tiles_of_task);
+    if (has_rows_of_elements(its)) elements.split(its.along.x, few, its.along.x, tile_shape(cpu).rows_of_task());
     LoopLevel tiles(its.precomputed, few), row = LoopLevel::root();
     if (chooser) {
         row = LoopLevel(chooser->precomputed, its.by_row ? of_chooser.row : of_chooser.task);
@@ -96,13 +104,13 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
         if (!has_rows_of_elements(its)) tiles = LoopLevel(chooser->precomputed, of_chooser.task);
     } else {
         its.precomputed.compute_root();
-        const loops_of_rows own = in_tasks(elements, its.axes, rows_of_task(its));
+        const loops_of_rows own = in_tasks(elements, its.axes, rows_of_task(its, cpu));
         if (!has_rows_of_elements(its)) tiles = LoopLevel(its.precomputed, own.task);
     }
     schedule_products(its, cpu, tiles, chooser && has_rows_of_elements(its) ? &row : nullptr);
     if (in_steps && its.dots.empty())
         elements.vectorize(its.along.x, lanes);
-    else if (in_steps && chooser)
+    else if (in_steps && chooser && !has_rows_of_elements(its))
         elements.unscheduled();  // its sums are the vectors
     const LoopLevel element = in_steps ? LoopLevel(its.precomputed, its.along.x) : LoopLevel(its.precomputed, n);
     for (precomputed_tensor::dot& each : its.dots) {
@@ -161,7 +169,8 @@ void schedule_precomputed(precomputed_tensors& its, const kernel_request& reques
     std::vector<int> rows(its.all.size(), 1);  // of a choice's task
     const auto chooser_of = [](const precomputed_tensor& each) { return static_cast<std::size_t>(each.rows_with); };
     for (const precomputed_tensor& each : its.all)
-        if (each.rows_with >= 0) rows[chooser_of(each)] = std::max(rows[chooser_of(each)], rows_of_task(each));
+        if (each.rows_with >= 0)
+            rows[chooser_of(each)] = std::max(rows[chooser_of(each)], rows_of_task(each, *request.target));
     for (std::size_t i = 0; i < its.all.size(); ++i)
         if (its.all[i].chooses()) loops[i] = schedule_choice(its.all[i], lanes, rows[i]);
     if (its.list) schedule_list(*its.list, lanes);

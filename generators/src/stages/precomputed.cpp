@@ -94,10 +94,12 @@ void precomputed_tensor::define_reals(int node) {
                                          [&](int n) { return n < node && graph.nodes[n].kind == kind::precomputed; });
     for (int n = 0; n < node; ++n) {
         if (!read[n]) continue;
-        const std::vector<int> loads = read_along(n, here);
-        if (loads.empty()) continue;
+        const auto along_sum = read_along(n, here);
+        const std::vector<int> loads = along_sum.value_or(std::vector<int>{});
         quantity sum;
-        if (!is_within(n, here)) {
+        if (!along_sum || (loads.empty() && !has_products_of(n))) {
+            // It is made where it is needed.
+        } else if (!is_within(n, here)) {
             sum = products_within_sum(n, loads, here, made, read);
         } else {
             if (indices > 1 && !f_.decodes())  // in decode there are few rows
@@ -106,7 +108,10 @@ void precomputed_tensor::define_reals(int node) {
                                        index_of(made.arguments[made.argument_count - 4])});
             if (!sum.value.defined()) sum = reduced_by_vectors(n, loads, here);
         }
-        if (sum.value.defined()) here.known[n] = sum;
+        if (sum.value.defined())
+            here.known[n] = sum;
+        else
+            leave_products_of(n, here);
     }
     const quantity x = f_.evaluate(made.arguments[0], here);
     const bool of_keys = std::ranges::any_of(graph.inputs, [](const input_declaration& input) {
@@ -139,9 +144,20 @@ bool precomputed_tensor::is_of_made(int formula) const {
 
 int precomputed_tensor::index_of(int bound) const { return static_cast<int>(f_.node(bound).integer); }
 
+bool precomputed_tensor::has_products_of(int outer) const {
+    return f_.node(outer).op == operation::sum && std::ranges::find(products, outer, &product::outer) != products.end();
+}
+
+/// Products within a sum are of no use without it.
+void precomputed_tensor::leave_products_of(int outer, place& here) {
+    for (const product& each : products)
+        if (each.outer == outer) here.known.erase(each.node);
+    std::erase_if(products, [&](const product& each) { return each.outer == outer; });
+}
+
 /// The loads that depend on a sum's index, if it is the last index of each of them and the sum contains no other sum
-/// but those that are made already; else nothing.
-std::vector<int> precomputed_tensor::read_along(int sum, const place& here) const {
+/// but those that are made already.
+std::optional<std::vector<int>> precomputed_tensor::read_along(int sum, const place& here) const {
     const instruction& it = f_.node(sum);
     if ((it.op != operation::sum && it.op != operation::largest) || it.kind != kind::real) return {};
     const std::uint64_t index = std::uint64_t{1} << f_.node(it.arguments[0]).integer;
@@ -184,7 +200,7 @@ bool precomputed_tensor::is_followed(const std::vector<int>& loads) const {
 /// A sum or a maximum, in lanes.
 quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>& loads, const place& here) {
     const instruction& it = f_.node(node);
-    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+    const int index = index_of(it.arguments[0]);
     const bool is_sum = it.op == operation::sum;
     const Expr extent = number(it.arguments[1]);
     const auto known = as_const_int(extent);
@@ -197,10 +213,12 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     const Expr element = made.steps * width + made.lane;
     within.indices[index] = element;
     if (whole || is_followed(loads)) within.extents[index] = it.arguments[1];
+    if (has_products_of(node))
+        for (const int load : loads) within.known[load] = factor(load, within);
     quantity x = f_.evaluate(it.arguments[2], within);
     if (is_sum && x.masked.defined()) return {};
-    for (const product& each : products)  // those of each element of the sum
-        if (each.index == index) x.value = Internal::graph_substitute(each.axes[0].name(), element, x.value);
+    for (const product& each : products)  // of each element
+        if (each.outer == node) x.value = Internal::graph_substitute(each.axes[0].name(), element, x.value);
     const Expr amount = is_sum ? x.value : in_order(x.value), nothing = Internal::make_zero(amount.type());
     Expr counts = whole ? Internal::const_true() : element < extent;
     if (x.masked.defined()) counts = counts && !x.masked;

@@ -38,9 +38,9 @@ public:
         std::vector<Halide::Var> axes;     ///< of the tensor, behind the index of the outer sum if there is one
         std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): the factor at the last index
         Halide::RDom summed;
-        Halide::Func tile;  ///< (axes)
-        Halide::Func sum;   ///< (axes)
-        int index{-1};      ///< of the outer sum
+        Halide::Func tile;      ///< (axes)
+        Halide::Func sum;       ///< (axes)
+        int node{}, outer{-1};  ///< the sum; the one around it
     };
     std::vector<product> products;
     const int width;  ///< lanes of a dot, and of a tally
@@ -79,8 +79,11 @@ private:
     quantity product_of_rows(int sum, const std::vector<int>& loads, const place& here, const rows_and_columns& of);
     quantity products_within_sum(int sum, const std::vector<int>& loads, place here, const instruction& made,
                                  const std::vector<bool>& read);
+    quantity factor(int load, const place& at) const;
     int index_of(int bound) const;
-    std::vector<int> read_along(int sum, const place& here) const;
+    std::optional<std::vector<int>> read_along(int sum, const place& here) const;
+    bool has_products_of(int outer) const;
+    void leave_products_of(int outer, place& here);
     bool is_within(int sum, const place& here) const;
     Halide::Expr number(int node) const;
 

@@ -1,5 +1,7 @@
 #include "stages/precomputed.hpp"
 
+#include <algorithm>
+
 namespace attune::generators::inline stages {
 using namespace Halide;
 
@@ -21,14 +23,14 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     if (!rows || !columns) return {};
     const Var c("c");
     // Algorithm
-    product of{.axes = axes};
+    product of{.axes = axes, .turned = {}, .node = sum};
     of.summed = RDom(0, number(it.arguments[1]), "summed");
     place within = here;
     for (const int load : loads) {
         if (!lies_at(load, last)) continue;
         place there = here;
         there.indices[summed] = c, there.extents[summed] = it.arguments[1];
-        const quantity x = f_.evaluate(load, there);
+        const quantity x = factor(load, there);
         if (x.masked.defined()) return {};
         std::vector<Var> of_last{axes[0], c};
         of_last.insert(of_last.end(), axes.begin() + 2, axes.end());
@@ -40,6 +42,8 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
         within.known[load] = {turned(at), {}};
     }
     within.indices[summed] = of.summed.x, within.extents[summed] = it.arguments[1];
+    for (const int load : loads)
+        if (lies_at(load, before)) within.known[load] = factor(load, within);
     const quantity x = f_.evaluate(it.arguments[2], within);
     if (x.masked.defined()) return {};
     of.tile = Func("tile_of_products"), of.sum = Func("product_sum");
@@ -48,6 +52,19 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     of.sum(axes) = of.tile(std::vector<Expr>(axes.begin(), axes.end()));
     products.push_back(of);
     return {of.sum(std::vector<Expr>(axes.begin(), axes.end())), {}};
+}
+
+/// A load under a sum. An input's element that only multiplies masks nothing: -infinity is a number there.
+quantity precomputed_tensor::factor(int load, const place& at) const {
+    const graph_ir& graph = f_.graph();
+    const instruction& from = f_.node(f_.node(load).arguments[0]);
+    const bool multiplies = std::ranges::all_of(graph.nodes, [&](const instruction& user) {
+        const auto end = user.arguments.begin() + user.argument_count;
+        return user.op == operation::multiply || std::find(user.arguments.begin(), end, load) == end;
+    });
+    if (from.op != operation::input || !multiplies) return f_.evaluate(load, at);
+    const Expr element = f_.inputs.tensor(from.input)(pointwise(f_.request, f_.inputs, at).place_of(load));
+    return element.type().is_float() ? quantity{cast<float>(element), {}} : f_.evaluate(load, at);
 }
 
 /// A sum within a sum over another index, as in sum(j, heads, w(b, i, j) * max(sum(c, depth, q(b, j, i, c) * k(b, n,
@@ -65,7 +82,7 @@ quantity precomputed_tensor::products_within_sum(int sum, const std::vector<int>
         columns.insert(columns.end(), axes.begin(), axes.end());
         const quantity of =
             product_of_rows(sum, loads, here, {columns, index, index_of(made.arguments[made.argument_count - 2])});
-        if (of.value.defined()) products.back().index = index;
+        if (of.value.defined()) products.back().outer = outer;
         return of;
     }
     return {};
