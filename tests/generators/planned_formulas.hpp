@@ -40,6 +40,8 @@ inline constexpr auto n = bound_index<"n">;
 inline constexpr auto importance = input<"importance", f32>(batch, head, axis<"block">);
 inline constexpr auto of_blocks = precomputed(importance(b, h, n), n, extent<2>(importance));
 inline constexpr auto chosen = softmax(mask(q * t(k) * rsqrt(depth), top_k(of_blocks, 4)(b, h, kv_idx / 16))) * v;
+inline constexpr auto of_keys = precomputed(importance(b, h, n), n, key_length);
+inline constexpr auto chosen_keys = softmax(mask(q * t(k) * rsqrt(depth), top_k(of_keys, 4)(b, h, kv_idx))) * v;
 
 inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
 inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);

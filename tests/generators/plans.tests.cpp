@@ -77,6 +77,7 @@ std::deque<planned_graph> other_graphs() {
         {{"latents", dsl::ir_of<planned::latents>}, {build(v4, "decode")}},
         {{"pages", dsl::ir_of<planned::pages>}, {build(v4, "decode")}},
         {{"chosen", dsl::ir_of<planned::chosen>}, {build(v4), build(v4, "decode")}},
+        {{"chosen_keys", dsl::ir_of<planned::chosen_keys>}, {build(v4, "decode")}},
         {{"stored", dsl::ir_of<planned::stored>}, {build(v4)}},
         {{"gated_delta", dsl::ir_of<planned::gated_delta>}, {build(v4)}},
         {{"channels_forget", dsl::ir_of<planned::channels_forget>}, {build(v3)}},

@@ -160,6 +160,7 @@ std::shared_ptr<const graph_facts> facts_of_listed_keys(const graph_facts& of) {
     };
     const auto both = std::make_shared<facts_and_graph>();
     both->graph = over_list(of, conditions).run();
+    if (both->graph->nodes.size() > max_nodes) return {};
     both->facts = facts_of(both->graph->view);
     return {both, both->facts.get()};
 }

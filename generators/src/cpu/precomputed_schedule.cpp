@@ -157,8 +157,8 @@ void schedule_list(key_list& its, int lanes) {
         each.split(k, ko, k, keys_of_task, TailStrategy::GuardWithIf).vectorize(k, lanes);
     its.seen.compute_root();
     its.seen.update().fuse(ko, h, task).fuse(task, b, task).parallel(task);
-    its.keys.compute_root().vectorize(k, lanes);
-    its.keys.update().fuse(h, b, task).parallel(task);
+    its.listed.compute_root().vectorize(k, lanes);
+    its.listed.update().fuse(h, b, task).parallel(task);
 }
 
 }  // namespace

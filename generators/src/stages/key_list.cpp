@@ -19,9 +19,9 @@ key_list::key_list(const kernel_frame& frame, int node) {
     seen(k, h, b) = seen(k, h, b) | cast<std::uint8_t>(sees && k < in_use);
 
     each_key = RDom(0, length, "each_key");
-    keys(k, h, b) = 0;
-    const Expr number = keys(length, h, b), next = clamp(number, 0, max(length, 1) - 1);
-    keys(scatter(next, length), h, b) = gather(each_key.x, number + cast<int>(seen(each_key, h, b)));
+    listed(k, h, b) = 0;
+    const Expr number = listed(length, h, b), next = clamp(number, 0, max(length, 1) - 1);
+    listed(scatter(next, length), h, b) = gather(each_key.x, number + cast<int>(seen(each_key, h, b)));
 }
 
 }  // namespace attune::generators::inline stages

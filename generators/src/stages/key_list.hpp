@@ -7,8 +7,8 @@ namespace attune::generators::inline stages {
 struct key_list {
     key_list(const kernel_frame& frame, int node);
 
-    Halide::Func seen{"seen"};          ///< (key, key head, batch): whether a query of the key head sees it
-    Halide::Func keys{"keys_of_list"};  ///< (place, key head, batch); the last element is their number
+    Halide::Func seen{"seen"};      ///< (key, key head, batch): whether a query of the key head sees it
+    Halide::Func listed{"listed"};  ///< (place, key head, batch): the keys; the last element is their number
     Halide::RDom each_key;
     static inline const Halide::Var k{"k"}, h{"h"}, b{"b"};
 };

@@ -338,7 +338,7 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         if (graph.nodes[n].kind != kind::precomputed) continue;
         if (lists_keys(graph, n)) {
-            frame.inputs.computed[n] = list.emplace(frame, n).keys;
+            frame.inputs.computed[n] = list.emplace(frame, n).listed;
             frame.inputs.never_masked.insert(n);
             continue;
         }
