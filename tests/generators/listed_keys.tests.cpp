@@ -2,6 +2,7 @@
 // that a query sees, prefill looks at each.
 #include "analysis/listed_keys.hpp"
 #include "../support/workload_values.hpp"
+#include "inspect/explain_blocks.hpp"
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -63,7 +64,8 @@ const graph indexer{"by_indexer", ir_of<by_indexer>}, beside{"beside_window", ir
 /// A kernel for prefill or decode beside the reference.
 class compared {
 public:
-    compared(const graph& of, const char* shapes) : of_(of), variant_{of.name, of.ir}, kernel_(listed_for(shapes)) {}
+    compared(const graph& of, const char* shapes)
+        : of_(of), variant_{of.name, of.ir}, listed_(listed_for(shapes)), kernel_(listed_) {}
 
     workload call_of(const support::shape& shape, int chosen) const {
         return {of_.ir, shape, 7, {{"count", chosen}}, {{"indexer_head", 3}, {"indexer_depth", 24}}};
@@ -85,6 +87,8 @@ public:
         }
     }
 
+    const generators::kernel_request& request() const { return listed_.request; }
+
 private:
     generators::listed_kernel listed_for(const char* shapes) const {
         std::string level;
@@ -96,6 +100,7 @@ private:
     }
     const graph& of_;
     generators::variant variant_;
+    generators::listed_kernel listed_;
     generators::jit_kernel kernel_;
 };
 
@@ -108,6 +113,8 @@ TEST_CASE("decode over keys that each query chooses beside a window gives what t
     call({.batches = 3, .heads = 2, .key_heads = 2, .queries = 2, .keys = 90}, 7, {90, 0, 5});
     for (const int chosen : {0, -1, 1, 1000}) call({.heads = 2, .key_heads = 2, .queries = 1, .keys = 70}, chosen);
     call({.heads = 1, .key_heads = 1, .queries = 1, .keys = 1}, 1);
+    const auto reasons = generators::block_reasons(call.request());
+    CHECK(std::ranges::any_of(reasons, [](const auto& each) { return each.skips; }));  // those behind the list
 }
 
 TEST_CASE("prefill over keys that each query chooses gives what the reference gives", "[listed]") {
