@@ -94,21 +94,58 @@ void schedule_of_group(Func kinds) {
     kinds.compute_root();
 }
 
+namespace {
+
+constexpr int threads_across = 16, threads_along = 16;  // channels and positions of a block of threads, in tiles
+
+/// Sums of a tile in a thread's registers.
+void schedule_sums(computed_tensor::product& its, const computed_tensor& of, const LoopLevel& thread) {
+    // Schedule
+    const Var &ci = of.in_panel, &pi = of.in_tile, &co = of.panel, &po = of.tile;
+    its.sums.compute_at(thread)
+        .store_in(MemoryType::Register)
+        .bound_extent(ci, of.columns)
+        .bound_extent(pi, of.rows)
+        .bound_extent(co, 1)
+        .bound_extent(po, 1)
+        .unroll(ci)
+        .unroll(pi);
+    its.sums.update().reorder(ci, pi, its.each.x).unroll(ci).unroll(pi);
+}
+
+}  // namespace
+
 void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    const Var p = its.position, d = f.d, h = f.h, b = f.b, po("po"), dx("dx");
+    const Var p = its.position, d = f.d, h = f.h, b = f.b, po("po"), px("px"), py("py"), dx("dx"), dy("dy");
     its.result.compute_root();
     if (its.tokens) {  // may be an output of the kernel
         for (int dim = 0; dim < 3; ++dim) its.result.output_buffer().dim(dim).set_min(0);
         its.result.output_buffer().dim(0).set_stride(1);
     }
-    its.result.split(p, po, p, 8, guard).split(d, d, dx, 16, guard);
+    its.result.split(p, p, px, its.rows, guard).split(p, po, py, threads_along, guard);
+    its.result.split(d, d, dx, its.columns, guard).split(d, d, dy, threads_across, guard);
     if (its.tokens)
-        its.result.reorder(dx, p, d, po, b).gpu_blocks(d, po, b);
+        its.result.reorder(dx, px, dy, py, d, po, b).gpu_blocks(d, po, b);
     else
-        its.result.reorder(dx, p, d, po, h, b).fuse(h, b, b).gpu_blocks(d, po, b);
-    its.result.gpu_threads(dx, p);
+        its.result.reorder(dx, px, dy, py, d, po, h, b).fuse(d, po, d).gpu_blocks(d, h, b);
+    its.result.gpu_threads(dy, py);
+    for (computed_tensor::product& each : its.products) {
+        if (!each.is_kept) {
+            schedule_sums(each, its, LoopLevel(its.result, dy));
+            continue;
+        }
+        // Read at other channels, too: a launch of its own makes all of them.
+        Func kept = each.sums.in();
+        const std::vector<Var> at = kept.args();  // channel in panel, position in tile, panel, tile, batch, maybe head
+        kept.compute_root().bound_extent(at[0], its.columns).bound_extent(at[1], its.rows);
+        kept.split(at[2], at[2], dy, threads_across, guard).split(at[3], at[3], py, threads_along, guard);
+        kept.reorder(at[0], at[1], dy, py, at[2], at[3]).unroll(at[0]).unroll(at[1]);
+        if (at.size() > 5) kept.fuse(at[4], at[5], at[4]);
+        kept.gpu_blocks(at[2], at[3], at[4]).gpu_threads(dy, py);
+        schedule_sums(each, its, LoopLevel(kept, dy));
+    }
 }
 
 void schedule_stores_on_gpu(stored_tensor& its, const kernel_frame& f) {

@@ -186,7 +186,7 @@ depth_pair depth_pair_from(std::string_view text) {
 }
 
 product_tile product_tile_of(const kernel_request& request) {
-    if (request.on_gpu()) return {1, 1};
+    if (request.on_gpu()) return {decodes(request.schedule) ? 1 : 8, 4};
     const int lanes = lanes_of(request.schedule);
     return {lanes >= 16 ? 12 : 6, 2 * lanes};
 }

@@ -73,7 +73,7 @@ int integers_of_values(const kernel_request& request, const plan& core);
 inline constexpr int tasks_of_batch_element = 16, fewest_blocks_of_part = 8;
 
 /// The tile of matrix products that are computed in full, before the attention or after it: positions and channels in
-/// registers, and the fewest and most tiles of positions of one task. On a device a thread makes one element.
+/// registers, and the fewest and most tiles of positions of one task. On a GPU a thread makes a tile.
 struct product_tile {
     int positions, channels;
     static constexpr int fewest = 2, most = 8;

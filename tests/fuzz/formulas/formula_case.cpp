@@ -328,6 +328,13 @@ std::string drawn_level(dice& draw) {
     return draw.one_in(2) ? here.front() : draw.any(here);
 }
 
+bool move_to(std::string_view target, formula_case& it) {
+    if (it.kernel_of.made != pass::none || it.graph.precomputes() || has_recurrences(it.graph.nodes)) return false;
+    it.level = target;
+    it.cut = usual_schedule(it);
+    return true;
+}
+
 formula_case drawn_case(unsigned seed) {
     dice draw(seed);
     formula_case it;

@@ -36,6 +36,7 @@ struct formula_case {
     attune::testing::drawn_graph compiled() const { return kernel_of.graph(graph); }
     /// The kernel: of `variant`, of what is compiled, which has to live as long.
     attune::generators::listed_kernel kernel(const attune::generators::variant& variant) const;
+    bool on_gpu() const { return attune::generators::level_named(level).is_gpu; }
     std::string kind() const;  ///< "graph", "storing graph", "packed gradient" ...
     std::string text() const;  ///< but for the graph
 };
@@ -44,6 +45,10 @@ formula_case drawn_case(unsigned seed);
 
 /// The same of a recurrence.
 formula_case drawn_recurrence(unsigned seed);
+
+/// Makes a case one for a GPU, with the schedule that a kernel has there by default. False for what has no kernels on
+/// GPUs: gradients, shards' states, what is precomputed.
+bool move_to(std::string_view target, formula_case& it);
 
 /// The schedule that a kernel of this case has unless another is asked for.
 attune::generators::schedule usual_schedule(const formula_case& of);

@@ -1,7 +1,7 @@
-// fuzz_formulas [--minutes N | --cases N] [--seed N] [--json]: random graphs of the language, some of their gradients
-// and shards, or of recurrences, each with a random schedule, level, element types, shape, strides and number of
-// threads, compiled in process and compared with the double-precision reference. A case is known by its seed. One that
-// fails is made smaller, and written as a header that can be compiled, with the command that runs it again.
+// fuzz_formulas [--minutes N | --cases N] [--seed N] [--target cuda] [--json]: random graphs of the language, some of
+// their gradients and shards, or of recurrences, each with a random schedule, level, element types, shape, strides and
+// number of threads, compiled in process and compared with the double-precision reference. A case is known by its seed.
+// One that fails is made smaller, and written as a header that can be compiled, with the command that runs it again.
 #include "forked.hpp"
 #include "reductions.hpp"
 
@@ -36,7 +36,7 @@ struct asked {
     unsigned seed = 1, cases = 0;
     int limit = 120;
     std::vector<std::size_t> steps;
-    std::string headers = ".", only;
+    std::string headers = ".", only, target;
     bool json = false, alone = false, mistaken = false, first = false;
 };
 
@@ -74,7 +74,8 @@ void show_progress(const tally& so_far, unsigned seed, clock_type::time_point be
 std::string joined(const std::vector<std::size_t>& steps) { return fmt::format("{}", fmt::join(steps, ",")); }
 
 std::string again(const finding& f) {
-    return fmt::format("fuzz_formulas --seed {} --cases 1{}{}", f.at.seed,
+    return fmt::format("fuzz_formulas --seed {} --cases 1{}{}{}", f.at.seed,
+                       f.at.on_gpu() ? " --target " + f.at.level : "",
                        has_recurrences(f.at.graph.nodes) ? " --only recurrent" : "",
                        f.steps.empty() ? "" : " --steps " + joined(f.steps));
 }
@@ -162,6 +163,9 @@ asked parse(int argc, char** argv) {
     app.add_option(
         "--only", how.only,
         "cases of these kinds alone, such as choosing, storing, gradient or packed; recurrent, which stand apart");
+    app.add_option("--target", how.target,
+                   "cuda or opencl: kernels of a GPU, with their default schedules, of the graphs that have any")
+        ->check(CLI::IsMember({"cuda", "opencl"}));
     app.add_option("--steps", how.steps, "reductions of the one case, as a finding says them")->delimiter(',');
     app.add_option("--shrink-minutes", how.shrink_minutes, "to make one finding smaller; 0: it stays as it is")
         ->capture_default_str();
@@ -196,6 +200,7 @@ int main(int argc, char** argv) try {
     for (unsigned seed = how.seed; goes_on(); ++seed) {
         fuzz::formula_case it = how.only == "recurrent" ? fuzz::drawn_recurrence(seed) : fuzz::drawn_case(seed);
         if (it.kind().find(how.only) == std::string::npos) continue;
+        if (!how.target.empty() && !fuzz::move_to(how.target, it)) continue;
         take(it, how.steps);
         const fuzz::outcome got =
             how.alone ? fuzz::outcome_of(it, how.mistaken) : fuzz::outcome_of_fork(it, how.limit, how.mistaken);
