@@ -8,6 +8,7 @@
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,7 @@
 #include <vector>
 
 using namespace attune;
+using Catch::Matchers::ContainsSubstring;
 using support::shape;
 using support::workload;
 
@@ -68,6 +70,22 @@ TEST_CASE(
         check<decode::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699},
                             how);
     }
+}
+
+TEST_CASE("a tensor in descending order is refused before it is copied to a device") {
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
+    workload call(dsl::ir_of<decode::last>, {.queries = 1, .keys = 20}, 7);
+    std::vector<detail::named_argument> given = call.arguments();
+    for (detail::named_argument& each : given)
+        if (each.name == "k") {
+            const std::int64_t depth = each.view.extent(3), strides[] = {20 * depth, 20 * depth, -depth, 1};
+            each.view = tensor(each.view.type(), static_cast<const float*>(each.view.data()) + 19 * depth,
+                               each.view.shape(), strides);
+        }
+    CHECK_THROWS_WITH(
+        detail::call(detail::table_of<decode::last>(), given, {.target = ATTUNE_GPU_TARGET}),
+        ContainsSubstring("expected no stride below 0 in k, which a call copies to a GPU, got strides (") &&
+            ContainsSubstring("try a copy in ascending order, or a CPU"));
 }
 
 TEST_CASE("a device runs packed queries: parts of prompts and single tokens in one call") {

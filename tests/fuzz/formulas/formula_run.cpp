@@ -57,14 +57,14 @@ made_call call_of(const formula_inputs& inputs, const drawn_graph& graph, const 
         if (argument.is != attune::detail::named_argument::form::view || !(it.relaid || stored)) continue;
         const auto declared = std::ranges::find(graph.inputs, argument.name, &input_declaration::name);
         const bool dense = !it.relaid || (declared != graph.inputs.end() && has_dense_rows(*declared));
-        relaid_tensor& moved = made.moved.emplace_back(argument.view, dense, it.relaid ? random : unmoved);
+        relaid_tensor& moved = made.moved.emplace_back(argument.view, dense, it.on_gpu(), it.relaid ? random : unmoved);
         argument.view = moved.view();
         if (stored) made.stored.emplace_back(argument.name, &moved);
     }
     for (const attune::output_declaration& o : graph.outputs) {
         formula_memory& memory = made.results.emplace_back(o.name, inputs.shape_of(o));
         memory.convert(inputs.element_of_output(o));
-        relaid_tensor& moved = made.moved.emplace_back(memory.of.view, true, it.relaid ? random : unmoved);
+        relaid_tensor& moved = made.moved.emplace_back(memory.of.view, true, it.on_gpu(), it.relaid ? random : unmoved);
         moved.clear();
         made.outputs.push_back(&moved);
         made.arguments.push_back({.name = o.name, .view = moved.view()});

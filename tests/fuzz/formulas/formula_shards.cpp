@@ -51,7 +51,7 @@ public:
             std::vector<std::int64_t> shape{it_.shape.batches, heads, queries};
             if (shard_.nodes[o.node].kind == attune::kind::output) shape.push_back(it_.shape.value_depth);
             const formula_memory& memory = rounded.emplace_back(o.name, shape);
-            outputs.push_back(&moved.emplace_back(memory.of.view, true, random_));
+            outputs.push_back(&moved.emplace_back(memory.of.view, true, false, random_));
             call.push_back({.name = o.name, .view = outputs.back()->view()});
             made.push_back({std::string(o.name), shape, {}});
         }
@@ -86,7 +86,7 @@ private:
             for (const double x : numbers_in(to.view)) memory.of.reals[next++] = static_cast<float>(x);
             to.view = memory.of.view;
         }
-        if (it_.relaid) to.view = moved.emplace_back(to.view, has_dense_rows(declared), random_).view();
+        if (it_.relaid) to.view = moved.emplace_back(to.view, has_dense_rows(declared), false, random_).view();
         return to;
     }
 

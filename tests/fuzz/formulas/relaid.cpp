@@ -10,8 +10,8 @@ namespace fuzz {
 
 using attune::tensor;
 
-relaid_tensor::relaid_tensor(const tensor& from, bool dense, std::mt19937& random) {
-    lay_out(from, dense, random);
+relaid_tensor::relaid_tensor(const tensor& from, bool dense, bool ascending, std::mt19937& random) {
+    lay_out(from, dense, ascending, random);
     const auto flush = random() % 2 == 0 ? attune::testing::guarded_memory<std::byte>::flush::end
                                          : attune::testing::guarded_memory<std::byte>::flush::begin;
     const auto bytes = static_cast<std::size_t>(bytes_of(from.type()));
@@ -23,7 +23,7 @@ relaid_tensor::relaid_tensor(const tensor& from, bool dense, std::mt19937& rando
     copy(from);
 }
 
-void relaid_tensor::lay_out(const tensor& from, bool dense, std::mt19937& random) {
+void relaid_tensor::lay_out(const tensor& from, bool dense, bool ascending, std::mt19937& random) {
     shape_.assign(from.shape().begin(), from.shape().end());
     strides_.assign(shape_.size(), 1);
     std::vector<std::size_t> order(shape_.size());  // innermost first
@@ -43,7 +43,7 @@ void relaid_tensor::lay_out(const tensor& from, bool dense, std::mt19937& random
     for (std::size_t axis = 0; axis < shape_.size(); ++axis) {
         const std::int64_t reach = std::max<std::int64_t>(shape_[axis] - 1, 0) * strides_[axis];
         if (count_ > 0) count_ += reach;
-        if ((keeps_last && axis + 1 == shape_.size()) || random() % 4 != 0) continue;
+        if ((keeps_last && axis + 1 == shape_.size()) || random() % 4 != 0 || ascending) continue;
         strides_[axis] = -strides_[axis], origin_ += reach;
     }
     if (count_ == 0) origin_ = 0;

@@ -15,8 +15,8 @@ namespace fuzz {
 /// rows, strides below 0. What no element covers is 0xff, NaN in every float type.
 class relaid_tensor {
 public:
-    /// `dense`: its innermost axis stays innermost, with a stride of 1.
-    relaid_tensor(const attune::tensor& from, bool dense, std::mt19937& random);
+    /// `dense`: its innermost axis stays innermost, with a stride of 1. `ascending`: no stride is below 0.
+    relaid_tensor(const attune::tensor& from, bool dense, bool ascending, std::mt19937& random);
 
     const attune::tensor& view() const { return view_; }
     /// Makes every byte 0xff.
@@ -27,7 +27,7 @@ public:
     std::vector<std::byte> elements() const;
 
 private:
-    void lay_out(const attune::tensor& from, bool dense, std::mt19937& random);
+    void lay_out(const attune::tensor& from, bool dense, bool ascending, std::mt19937& random);
     void copy(const attune::tensor& from);
 
     std::unique_ptr<attune::testing::guarded_memory<std::byte>> memory_;

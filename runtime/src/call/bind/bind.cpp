@@ -106,7 +106,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_stored(table.graph, given_, shape_);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
-    if (is_device(chosen().target)) check_copied_apart(table.graph, given_);
+    if (is_device(chosen().target)) check_copied(table.graph, given_);
     if (has_recurrences(table.graph.nodes)) check_recurrence();
     how_.deterministic = is_deterministic(how);
     bind_inputs();

@@ -133,7 +133,7 @@ void bound_call::run_with(std::span<const replacement> others, int threads) cons
         }
     }
     check_apart(graph, given);
-    if (is_device(chosen().target)) check_copied_apart(graph, given);
+    if (is_device(chosen().target)) check_copied(graph, given);
     check_values(given);
     if (nothing_to_do()) return write_empty_sums(given);
     run({given, argv}, threads);

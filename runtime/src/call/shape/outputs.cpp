@@ -250,7 +250,19 @@ void check_apart(const graph_ir& graph, const matched_arguments& given) {
     each_stored(graph, [&](std::size_t input) { check(graph.inputs[input].name, given.inputs[input]->view, false); });
 }
 
-void check_copied_apart(const graph_ir& graph, const matched_arguments& given) {
+void check_copied(const graph_ir& graph, const matched_arguments& given) {
+    const auto check = [](const named_argument* each) {
+        if (!each || each->is != named_argument::form::view || each->view.where() != memory::host) return;
+        const tensor& t = each->view;
+        for (int axis = 0; axis < t.rank(); ++axis)
+            if (t.stride(axis) < 0 && t.extent(axis) > 1)
+                fail(say("no stride below 0 in ", each->name, ", which a call copies to a GPU"),
+                     say("strides ", list_of(t.strides()), " in ", shown(each->name, t)),
+                     "a copy in ascending order, or a CPU");
+    };
+    for (const named_argument* each : given.inputs) check(each);
+    for (const named_argument* each : given.outputs) check(each);
+    check(given.kv_lengths);
     each_stored(graph, [&](std::size_t input) {
         const tensor& t = given.inputs[input]->view;
         if (t.where() != memory::host) return;

@@ -133,9 +133,9 @@ element_type output_type(const graph_ir& graph, const matched_arguments& given, 
 /// stores may share memory, as keys and values in one pool: all stores come one after another, and before all reads.
 void check_apart(const graph_ir& graph, const matched_arguments& given);
 
-/// Checks that no two tensors to which a GPU stores share host memory: each is copied there and back by itself, and the
-/// last copy would undo what the others brought.
-void check_copied_apart(const graph_ir& graph, const matched_arguments& given);
+/// Checks what a GPU copies from host memory and back: no stride is below 0, which Halide does not copy, and no two
+/// tensors to which it stores share memory, since the last copy back would undo what the others brought.
+void check_copied(const graph_ir& graph, const matched_arguments& given);
 
 /// Values of kv_lengths, within 0 .. key_length and within the tables over position. To be called after the other
 /// checks.
