@@ -13,6 +13,7 @@
 #                                          each beside the default's, of which the runtime chooses by the CPU's model
 #     [CUBINS all|none|sm_80...]           cards for which CUDA kernels are compiled when they are built, beside PTX for others; all: sm_80, 86, 89, 90a, 100 and 120, as far as ptxas knows them.
 #                                          Default ATTUNE_CUBINS, which is all; without a ptxas (ATTUNE_PTXAS) that means none
+#     [F32_PRODUCTS f32|tf32|3xtf32]       how CUDA multiplies f32 in prefill: as f32 (default), or by tensor cores, numbers rounded to TF32, or by three products of TF32 for one of f32
 #     [FINITE]                             a promise: no element that calls read below kv_lengths is NaN or infinite, masked or not, and no score is NaN; kernels need not look for them
 #     [SHARED])                            a shared library, too
 #
@@ -47,9 +48,9 @@ set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kerne
 set(ATTUNE_CUBINS all CACHE STRING "Cards for which CUDA kernels are compiled where there is a ptxas, unless attune_add_variant is given CUBINS: all, none, or some such as sm_80;sm_90a")
 
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES;CUBINS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;OF;SCHEDULES;TUNED_FOR;F32_PRODUCTS" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES;CUBINS")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, FINITE or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, F32_PRODUCTS, FINITE or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(arg_OF)
         if(NOT TARGET ${arg_OF})
@@ -138,6 +139,18 @@ try TARGETS without it")
         set(FINITE true)
         set(finite --finite)
     endif()
+    set(F32_PRODUCTS f32)
+    set(by_products "")
+    if(DEFINED arg_F32_PRODUCTS)
+        set(F32_PRODUCTS "${arg_F32_PRODUCTS}")
+        if(NOT F32_PRODUCTS MATCHES "^(f32|tf32|3xtf32)$")
+            message(FATAL_ERROR "attune_add_variant(${target}): expected F32_PRODUCTS f32, tf32 or 3xtf32, got `${F32_PRODUCTS}`")
+        endif()
+        if(NOT "cuda" IN_LIST arg_TARGETS OR NOT "f32" IN_LIST arg_DTYPES)
+            message(FATAL_ERROR "attune_add_variant(${target}): expected cuda among TARGETS and f32 among DTYPES with F32_PRODUCTS, got `${arg_TARGETS}` and `${arg_DTYPES}`")
+        endif()
+        set(by_products --f32-products ${F32_PRODUCTS})
+    endif()
     file(GLOB schedule_files CONFIGURE_DEPENDS "${SCHEDULES}/*.json")
 
     cmake_path(GET header PARENT_PATH header_folder)
@@ -215,7 +228,7 @@ try TARGETS without it")
         foreach(level IN LISTS arg_TARGETS)
             set(file "${folder}/${name}_${level}")
             set(object "${file}${CMAKE_CXX_OUTPUT_EXTENSION}")
-            set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite} ${instrumented} ${code})
+            set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite} ${by_products} ${instrumented} ${code})
             set(made_by "${program}")
             if(level MATCHES "^cuda" AND of_cuda)
                 list(APPEND wanted ${of_cuda})
@@ -242,7 +255,7 @@ try TARGETS without it")
     add_custom_command(
         OUTPUT "${registry}" "${c_header}"
         COMMAND ${emit} --registry "${registry}" --header "${header_name}" --c-header "${c_header}"
-            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite}
+            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite} ${by_products}
         DEPENDS "${program}" ${schedule_files}
         COMMENT "Writing the registry of ${graphs}"
         VERBATIM)

@@ -22,7 +22,7 @@ RECORD = "a record, a member for each thing that is printed or stored"
 C = "a function of a C interface, or beneath one"
 PLANNING = "what ranks agreed on before, each part from elsewhere"
 MORE_MEMBERS = {  # class: (data members, why)
-    "tensor_state": (41, STAGES), "gpu_decode_state": (24, STAGES), "backward_sweep": (30, STAGES), "score_tile": (25, STAGES),
+    "tensor_state": (40, STAGES), "gpu_decode_state": (24, STAGES), "backward_sweep": (30, STAGES), "score_tile": (25, STAGES),
     "precomputed_tensor": (19, STAGES), "pair_block": (19, STAGES), "recurrent_chunk": (17, STAGES),
     "explanation": (44, RECORD), "kernel": (28, RECORD), "exchange_plan": (24, RECORD), "attune_mpi_planning": (23, RECORD), "plan": (18, RECORD),
     "cuda_functions": (18, "a table of a driver's functions"),
@@ -51,6 +51,7 @@ WITHOUT_HEADER = {  # file: (the header that declares it, why)
     "generators/src/schedules/schedule_key.cpp": ("schedules/database.hpp", "the database links without kernels, as its fuzzer does"),
     "generators/src/block_mask/ranges.cpp": ("block_mask/block_mask.hpp", "tile_mask decides conditions by ranges, and finds ranges by conditions"),
     "generators/src/stages/narrow_products.cpp": ("stages/score_tile.hpp", "the products of a score_tile whose factors are codes"),
+    "generators/src/stages/tensor_rows.cpp": ("stages/tensor_state.hpp", "what others read of a tensor_state"),
     "generators/src/stages/precomputed_products.cpp": ("stages/precomputed.hpp", "one way to make a precomputed_tensor"),
     "generators/src/cpu/backward_places.cpp": ("cpu/backward.hpp", "the gradients that a backward_sweep places"),
     "generators/src/cpu/recurrence_gradient_places.cpp": ("cpu/recurrence_gradient.hpp", "the gradients that a backward_sweep places"),

@@ -68,7 +68,7 @@ expect(coded, second, "my_graph_x86-64-v4-amx", without=["expected"])
 expect(f"{coded} TARGETS x86-64-v4 x86-64-v4-bf16", second, "my_graph_x86-64-v4", without=["expected", "my_graph_x86-64-v4-amx"])
 expect(f"{coded} TARGETS x86-64-v4", "my_graph_x86-64-v4", without=[second, "expected"])
 
-expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
+expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, CUBINS, F32_PRODUCTS, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
 expect("my HEADER my.hpp", "expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most", without=["made of"])
 expect("my HEADER absent.hpp GRAPHS my::graph", "expected HEADER to name a file, got `absent.hpp`; looked for", without=["made of"])
 expect("my OF nobody", "expected OF to name a library made by attune_add_variant, got `nobody`", without=["made of"])
@@ -84,12 +84,17 @@ expect(f"{plain} TARGETS cuda CUBINS none", "my_graph_cuda", without=["expected"
 expect(f"{plain} TARGETS cuda CUBINS sm_80", "expected a ptxas with fatbinary beside it for CUBINS, got none; try `pip install nvidia-cuda-nvcc`, -DATTUNE_PTXAS=<file>, or CUBINS none", without=["made of"])
 expect(f"{plain} TARGETS cuda CUBINS sm_80 sm80", "expected CUBINS as all, none, or cards such as sm_80 sm_90a, got `sm_80;sm80`", without=["made of"])
 expect(f"{plain} TARGETS x86-64-v3 CUBINS all", "expected cuda among TARGETS with CUBINS, got `x86-64-v3`", without=["made of"])
+
+# Products of f32 by tensor cores.
+expect(f"{plain} TARGETS cuda F32_PRODUCTS 3xtf32", "my_graph_cuda", without=["expected"])
+expect(f"{plain} TARGETS cuda F32_PRODUCTS bf16", "expected F32_PRODUCTS f32, tf32 or 3xtf32, got `bf16`", without=["made of"])
+expect(f"{plain} TARGETS x86-64-v3 F32_PRODUCTS tf32", "expected cuda among TARGETS and f32 among DTYPES with F32_PRODUCTS, got `x86-64-v3` and `f32`", without=["made of"])
 shutil.rmtree(work)
 
 # The page has a row for each option that the function takes.
 with open(module, encoding="utf-8") as file:
     taken = re.search(r'cmake_parse_arguments\(PARSE_ARGV 1 arg "([^"]*)" "([^"]*)" "([^"]*)"\)', file.read())
 with open(os.path.join(os.path.dirname(module), "..", "docs", "add_variant.md"), encoding="utf-8") as file:
-    rows = re.findall(r"^\| `([A-Z_]+)` \|", file.read(), re.M)
+    rows = re.findall(r"^\| `([A-Z0-9_]+)` \|", file.read(), re.M)
 if sorted(rows) != sorted(";".join(taken.groups()).split(";")):
     sys.exit(f"expected a row of add_variant.md for each of {taken.groups()}, got {rows}")

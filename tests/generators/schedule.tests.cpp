@@ -47,7 +47,7 @@ void refuses(const std::string& text, const std::string& sentence, const level& 
                          MessageMatches(ContainsSubstring(sentence)));
 }
 
-template <class Cut> void breaks(Cut s, int Cut::* field, int value, const std::string& sentence) {
+template <class Cut> void breaks(Cut s, int Cut::*field, int value, const std::string& sentence) {
     s.*field = value;
     CAPTURE(sentence);
     CHECK_THROWS_MATCHES(check(s, {64, 64}), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
@@ -294,6 +294,13 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
     request.facts = facts_of(ir_of<scaled>), refused("queries, keys or values are computed from rows of f32");
     request.facts = facts_of(ir_of<triangle>);
     request.types = element_types_from("f32"), refused("q, k and v are not all bf16");
+    request.tf32_products = 3;
+    CHECK_NOTHROW(check(request));
+    request.facts = facts_of(ir_of<scaled>);
+    CHECK_NOTHROW(check(request));  // computed in f32, and multiplied so
+    request.schedule = gpu_tensor_decode{.query_block = 16, .warps = 1, .key_block = 64, .key_splits = 128};
+    refused("few queries of f32 have none");
+    request.schedule = by_tensor_cores, request.facts = facts_of(ir_of<triangle>), request.tf32_products = 0;
     request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");
 }
 

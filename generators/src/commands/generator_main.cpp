@@ -45,6 +45,10 @@ void add_to(CLI::App& command, build_request& what) {
     command.add_flag(
         "--finite", what.finite,
         "no element that calls read below kv_lengths will be NaN or infinite: kernels need not look for them");
+    command
+        .add_option("--f32-products", what.f32_products,
+                    "how CUDA multiplies f32: f32, or by tensor cores tf32 or 3xtf32, where they can")
+        ->capture_default_str();
 }
 
 struct emit_command {

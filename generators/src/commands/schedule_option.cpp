@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace attune::generators::inline commands {
@@ -17,6 +18,12 @@ nlohmann::json object_from(const std::string& text) {
         throw std::runtime_error("expected a schedule as a JSON object such as {\"key_block\": 32}, got \"" + text +
                                  "\"");
     return given;
+}
+
+/// Whether a schedule's type has all fields of an object.
+bool has_fields(const schedule& cut, const nlohmann::json& object) {
+    const auto own = nlohmann::json::parse(to_json(cut));
+    return std::ranges::all_of(object.items(), [&](const auto& field) { return own.contains(field.key()); });
 }
 
 }  // namespace
@@ -43,18 +50,25 @@ schedule schedule_for(const variant& of, const kernel_request& request, const st
     });
 }
 
+/// A library has kernels of one purpose whose schedules have other fields: by tensor cores, and beside them.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
     if (fields.empty()) return;
+    const auto given = about("--schedule", [&] { return object_from(fields); });
     const std::string_view purpose = about("--schedule", [&] { return purpose_named(fields); });
     std::string others;
     bool used = false;
-    for (listed_kernel& kernel : kernels) {
-        if (const std::string_view other = purpose_of(kernel.request.schedule); other != purpose) {
-            others = other;
-            continue;
-        }
+    const auto use = [&](listed_kernel& kernel) {
         kernel.request.schedule = schedule_for(*kernel.of, kernel.request, fields, "--schedule");
         kernel.schedule_from = "--schedule", used = true;
+    };
+    const bool has_one = std::ranges::any_of(kernels, [&](const listed_kernel& kernel) {
+        return purpose_of(kernel.request.schedule) == purpose && has_fields(kernel.request.schedule, given);
+    });
+    for (listed_kernel& kernel : kernels) {
+        if (const std::string_view other = purpose_of(kernel.request.schedule); other != purpose)
+            others = other;
+        else if (!has_one || has_fields(kernel.request.schedule, given))
+            use(kernel);
     }
     if (!used && !others.empty())
         throw std::runtime_error(fmt::format(

@@ -245,7 +245,7 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
 }
 
 std::string tune_command::reproduction(const tuned_kernel& of, const schedule& cut) const {
-    const auto& [facts, types, depths, target, usual, finite] = of.kernel.request;
+    const auto& [facts, types, depths, target, usual, finite, tf32_products] = of.kernel.request;
     return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {} --only '{}'",
                        program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth, target->name,
                        name_of(of.bucket), to_json(cut));

@@ -102,6 +102,7 @@ std::string object_key(std::span<const listed_kernel> kernels, std::span<const s
         all.add(kernel.request.target->halide);
         all.add(to_json(kernel.request.schedule));
         if (kernel.request.finite) all.add("finite");
+        if (kernel.request.tf32_products > 0) all.add(fmt::format("tf32 {}", kernel.request.tf32_products));
     }
     return all.text();
 }

@@ -51,7 +51,7 @@ attune::kernel::key_bound recorded(const seen_keys& keys) {
 }  // namespace
 
 attune::kernel kernel_record(const listed_kernel& made) {
-    const auto& [facts, types, depths, target, cut, finite] = made.request;
+    const auto& [facts, types, depths, target, cut, finite, tf32_products] = made.request;
     const kernel_plan planned = about(made.of->name, [&] { return plan_kernel(made.request); });
     const plan& core = facts->core;
     const kernel_bytes& bytes = planned.bytes;

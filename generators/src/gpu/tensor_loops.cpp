@@ -192,7 +192,7 @@ void tensor_loops::schedule_queries(const LoopLevel& task) {
     s.query_words.store_in(MemoryType::GPUShared)
         .bound_extent(s.r, 4)
         .reorder_storage(s.r, s.ti, s.gi, s.ks, s.mt, s.w, f_.qt, f_.h, f_.b);
-    s.query_reads.compute_at(s.products, s.channels.x)
+    s.query_reads.compute_at(s.products, s.channels.y)
         .bound_extent(f_.qt, 1)
         .vectorize(s.r, 4)
         .unroll(s.ks)
@@ -209,8 +209,8 @@ void tensor_loops::schedule_keys(const LoopLevel& block) {
     }
     for (const auto& [rows, channels, tensor] : {std::tuple(&state_.key_rows, f_.depth(), f_.core.key),
                                                  std::tuple(&state_.value_rows, f_.value_depth(), f_.core.value)}) {
-        Stage copies =
-            state_.of_warpgroups ? copied_in_parts(*rows, channels / 2, block) : copied(*rows, channels / 2, block);
+        const int words = state_.words_of(channels);
+        Stage copies = state_.of_warpgroups ? copied_in_parts(*rows, words, block) : copied(*rows, words, block);
         input_of_rows(f_.graph(), tensor) >= 0 ? copies.vectorize(state_.word) : copies.unroll(state_.word);
     }
 }
@@ -223,10 +223,15 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
     const auto words = [&](Func& f, Func& of, const RVar& step) {
         f.compute_at(of, step).bound_extent(f_.kb, 1).unroll(s.i).unroll(s.j).unroll(s.ks);
     };
+    const auto summed = [&](Stage stage, std::vector<VarOrRVar> order, const RDom& over) {
+        order.insert(order.end(), {over.x, over.y});
+        stage.reorder(order);
+        for (const VarOrRVar& each : order) stage.unroll(each);
+    };
     fragments(s.products);
     if (!s.of_warpgroups) {
-        s.products.update().reorder(s.mt, s.nt, s.channels.x).unroll(s.mt).unroll(s.nt).unroll(s.channels.x);
-        words(s.key_words, s.products, s.channels.x);
+        summed(s.products.update(), {s.mt, s.nt}, s.channels);
+        words(s.key_words, s.products, s.channels.y);
     }
     fragments(s.scores);
     if (s.masks_apart)
@@ -239,7 +244,7 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
     in_registers(s.packed, thread).unroll(s.r).unroll(s.ks);
     if (s.sums_by_products) {
         in_registers(s.sums, thread).unroll(s.r);
-        s.sums.update().reorder(s.mt, s.summed_keys.x).unroll(s.mt).unroll(s.summed_keys.x);
+        summed(s.sums.update(), {s.mt}, s.summed_keys);
     } else {
         of_rows(s.sums);
         s.sums.update().reorder(s.rk.x, s.rk.y, s.rh, s.mt).unroll(s.rk.x).unroll(s.rk.y).unroll(s.rh).unroll(s.mt);
@@ -250,8 +255,8 @@ void tensor_loops::schedule_fragments(const LoopLevel& thread) {
         return;
     }
     s.added.update().reorder(s.r, s.nt, s.mt, s.rescaled.x).unroll(s.r).unroll(s.nt).unroll(s.mt).unroll(s.rescaled.x);
-    s.added.update(1).reorder(s.mt, s.nt, s.keys.x).unroll(s.mt).unroll(s.nt).unroll(s.keys.x);
-    words(s.value_words, s.added, s.keys.x);
+    summed(s.added.update(1), {s.mt, s.nt}, s.keys);
+    words(s.value_words, s.added, s.keys.y);
 }
 
 void tensor_loops::add_passes(const Func& outputs, Pipeline& attention) const {
@@ -260,7 +265,8 @@ void tensor_loops::add_passes(const Func& outputs, Pipeline& attention) const {
     if (!s.queries_in_memory()) of_threads.push_back(s.query_words.name());
     if (s.spoilt.defined()) of_threads.push_back(s.spoilt.name());
     for (const int tensor : {f_.core.query, f_.core.key, f_.core.value})
-        if (const int input = input_of_rows(f_.graph(), tensor); input >= 0)
+        if (const int input = input_of_rows(f_.graph(), tensor);
+            input >= 0 && f_.inputs.tensor(input).type().bits() == 16)
             tensors.push_back(f_.inputs.tensor(input).name());
     for (int i = 0; i < outputs.outputs(); ++i)
         if (outputs.types()[static_cast<std::size_t>(i)].bits() == 16)

@@ -20,6 +20,16 @@ std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span
             notes.conventions.push_back(
                 "NaN and infinities: none, as FINITE of the build promises; else a NaN may be lost, or reach other "
                 "rows");
+        const auto by_tf32 = std::ranges::find_if(kernels, [&](const listed_kernel& kernel) {
+            return kernel.of == &each && kernel.request.tf32_products > 0 && uses_tensor_cores(kernel.request.schedule);
+        });
+        if (by_tf32 != kernels.end())
+            notes.conventions.push_back(
+                by_tf32->request.tf32_products == 1
+                    ? "f32: CUDA's prefill multiplies it by tensor cores, rounded to TF32: within 1e-3 of each product"
+                    : "f32: CUDA's prefill multiplies it by tensor cores, three products of TF32 for one of f32: "
+                      "within "
+                      "2e-6 of each product");
         for (const choice& made : choices_of(each.graph)) notes.conventions.push_back(made.about + ": " + made.says);
     }
     return all;

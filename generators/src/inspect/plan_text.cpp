@@ -91,9 +91,11 @@ std::string words_of(const multiplication& how) {
             else if constexpr (std::is_same_v<How, bf16_tiles>)
                 return fmt::format("tiles of {} x {} bf16", is.rows, is.elements);
             else if constexpr (std::is_same_v<How, warp_fragments>)
-                return fmt::format("fragments of {}, {} products of {}", is.of_f16 ? "f16" : "bf16",
-                                   is.of_warpgroup ? "64 x n x 16" : "16 x 8 x 16",
-                                   is.of_warpgroup ? "a warpgroup" : "a warp");
+                return fmt::format("fragments of {}, {} x {} products of {}{}",
+                                   is.of == element_type::f32 ? "tf32" : attune::name_of(is.of),
+                                   is.of_warpgroup ? "64 x n" : "16 x 8", is.step(),
+                                   is.of_warpgroup ? "a warpgroup" : "a warp",
+                                   is.products == 1 ? "" : fmt::format(", {} for one of f32", is.products));
             else
                 return fmt::format("{} {} at a time{}", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words",
                                    is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));

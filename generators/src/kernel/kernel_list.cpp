@@ -143,26 +143,32 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
             for (const std::string& depths : build.depths) {
                 kernel_request request{facts, element_types_from(dtype),       depth_pair_from(depths), &isa,
                                        {},    build.finite && !facts->gradient};
+                if (request.types.query == element_type::f32 && isa.called() == "cuda")
+                    request.tf32_products = tf32_products_from(build.f32_products);
                 if (repeats_lower_level(request, build)) continue;
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;
                     all.push_back({&each, request, symbol_of(each, request, serves), 1, to_queries});
                 };
-                const std::string no_tensor_cores = no_tensor_cores_because(request);
+                const std::string no_tensor_cores = no_tensor_cores_because(request, shape_class::prefill),
+                                  none_in_decode = no_tensor_cores_because(request, shape_class::decode);
                 if (prefill && no_tensor_cores.empty())
                     add(default_gpu_tensor_prefill(request), std::numeric_limits<int>::max(), "tensor_");
                 if (isa.warpgroups) continue;  // all else is made for other targets
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
-                const std::string beside_tensor_cores =
-                    no_tensor_cores.empty() ? fmt::format("; of calls whose rows do not begin at multiples of {} bytes",
-                                                          tensor_row_alignment)
-                                            : "; without tensor cores, as " + no_tensor_cores;
-                if (prefill && isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
+                const auto note = [&](const std::string& none) {
+                    if (isa.name != "cuda") return;
+                    all.back().schedule_from +=
+                        none.empty() ? fmt::format("; of calls whose rows do not begin at multiples of {} bytes",
+                                                   tensor_row_alignment)
+                                     : "; without tensor cores, as " + none;
+                };
+                if (prefill) note(no_tensor_cores);
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
-                if (no_tensor_cores.empty()) add(default_gpu_tensor_decode(request), most_decoded, "tensor_decode_");
+                if (none_in_decode.empty()) add(default_gpu_tensor_decode(request), most_decoded, "tensor_decode_");
                 if (listed && !isa.is_gpu) request.facts = listed;
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");
-                if (isa.name == "cuda") all.back().schedule_from += beside_tensor_cores;
+                note(none_in_decode);
             }
     }
 }
@@ -194,6 +200,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
     for (const std::string& target : build.targets) level_named(target);
     for (const std::string& dtype : build.dtypes) element_types_from(dtype);
     for (const std::string& depths : build.depths) depth_pair_from(depths);
+    tf32_products_from(build.f32_products);
     std::vector<listed_kernel> all;
     for (const variant& each : variants) about(each.name, [&] { add_kernels(all, each, build); });
     return all;

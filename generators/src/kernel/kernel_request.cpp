@@ -163,7 +163,7 @@ void check(const kernel_request& request) {
         throw std::runtime_error("expected a schedule for " + std::string(recurrence ? "a recurrence" : "attention") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
     if (uses_tensor_cores(request.schedule))
-        if (const std::string reason = no_tensor_cores_because(request); !reason.empty())
+        if (const std::string reason = no_tensor_cores_because(request, shapes_of(request.schedule)); !reason.empty())
             throw std::runtime_error("no kernel for tensor cores: " + reason);
     if (const auto* cut = std::get_if<gpu_tensor_prefill>(&request.schedule); cut && request.target->warpgroups)
         if (const std::string wrong = not_for_warpgroups(*cut); !wrong.empty())
@@ -183,6 +183,13 @@ depth_pair depth_pair_from(std::string_view text) {
     const auto x = text.find('x');
     const int depth = number(text.substr(0, x));
     return {depth, x == text.npos ? depth : number(text.substr(x + 1))};
+}
+
+int tf32_products_from(std::string_view text) {
+    if (text == "f32") return 0;
+    if (text == "tf32") return 1;
+    if (text == "3xtf32") return 3;
+    throw std::runtime_error("expected products of f32 as f32, tf32 or 3xtf32, got \"" + std::string(text) + "\"");
 }
 
 product_tile product_tile_of(const kernel_request& request) {

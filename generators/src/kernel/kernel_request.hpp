@@ -28,6 +28,9 @@ std::string symbol_part(const element_types& types);
 /// "64" or "64x32". Throws std::runtime_error for anything else.
 depth_pair depth_pair_from(std::string_view text);
 
+/// kernel_request::tf32_products of "f32", "tf32" or "3xtf32". Throws std::runtime_error for anything else.
+int tf32_products_from(std::string_view text);
+
 /// One kernel to be made from a graph, for element types, depths and a target, under a schedule for that target.
 struct kernel_request {
     std::shared_ptr<const graph_facts> facts;
@@ -38,6 +41,8 @@ struct kernel_request {
     /// The caller's promise: no element of an input that a call reads below kv_lengths is NaN or infinite, and no score
     /// is NaN. Only values beyond kv_lengths are checked, and values that a formula makes. False for gradients.
     bool finite = false;
+    /// Products of TF32, by tensor cores, that make one of f32: 1, or 3 (3xTF32). 0: f32 is multiplied as f32.
+    int tf32_products = 0;
 
     const graph_ir& graph() const { return facts->graph; }
     const plan& core() const { return facts->core; }

@@ -48,7 +48,8 @@ std::string missing_of_formula(const kernel_request& request) {
     for (const int tensor : {core.query, core.key, core.value}) {
         if (tensor < 0 || is_made_by_sums(request.graph(), tensor))
             return "queries, keys or values are computed by sums";
-        if (is_made_of_f32(request, tensor)) return "queries, keys or values are computed from rows of f32";
+        if (request.tf32_products == 0 && is_made_of_f32(request, tensor))
+            return "queries, keys or values are computed from rows of f32";
     }
     if (!core.further.empty()) return "a score has sums of products beside q * t(k)";
     if (std::ranges::any_of(core.summed_weights, [&](int node) { return node != core.statistic_node; }))
@@ -60,7 +61,7 @@ std::string missing_of_formula(const kernel_request& request) {
 
 }  // namespace
 
-std::string no_tensor_cores_because(const kernel_request& request) {
+std::string no_tensor_cores_because(const kernel_request& request, shape_class shapes) {
     const element_type query = request.types.query;
     const auto [depth, value_depth] = request.depths;
     constexpr int step = gpu_tensor_prefill::channels_of_step, widest = 256;
@@ -71,9 +72,12 @@ std::string no_tensor_cores_because(const kernel_request& request) {
         return input < 0 || element_of(request.graph().inputs[static_cast<std::size_t>(input)], request.types) == query;
     };
     const plan& core = request.core();
+    const bool is_of_halves = query == element_type::bf16 || query == element_type::f16, is_of_f32 = !is_of_halves;
     if (!is_of_queries(core.query) || !is_of_queries(core.key) || !is_of_queries(core.value) ||
-        (query != element_type::bf16 && query != element_type::f16))
+        (is_of_f32 && request.tf32_products == 0))
         return "q, k and v are not all bf16 or all f16";
+    if (is_of_f32 && request.target->warpgroups) return "warpgroups multiply no f32";
+    if (is_of_f32 && shapes == shape_class::decode) return "few queries of f32 have none";
     if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
         return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);
     const auto fills_rows = [](int channels) { return channels == 64 || channels == 128; };
@@ -114,13 +118,16 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     // Two tiles a warp halve the reads of shared memory for each product, as long as their sums fit registers. Weights
     // that are added up one by one, and not by a product with ones, take some registers more.
     const bool one_by_one = request.core().log_sum || request.core().weights != request.core().statistic_node;
-    gpu_tensor_prefill s{.warps = 4, .tiles = widest <= 128 ? 2 : 1, .key_block = 32};
-    if (widest <= 64 && !one_by_one)
+    const bool is_of_f32 = request.types.query == element_type::f32;
+    gpu_tensor_prefill s{.warps = 4, .tiles = widest <= (is_of_f32 ? 64 : 128) ? 2 : 1, .key_block = 32};
+    if (is_of_f32)
+        s.key_block = widest <= 128 ? 32 : 16;
+    else if (widest <= 64 && !one_by_one)
         s.key_block = 128;
-    else if (widest <= 128)
-        s.key_block = 64;
+    else if (widest <= 128)  // of 64 keys, some kernels would spill registers in their loop
+        s.key_block = widest > 96 || (widest > 64 && one_by_one) ? 48 : 64;
     while (s.key_block > 16 && estimated_shared_memory(s, request) > most_shared_memory(*request.target))
-        s.key_block /= 2;
+        s.key_block = s.key_block / 32 * 16;
     return s;
 }
 
@@ -136,12 +143,18 @@ gpu_tensor_prefill tensor_blocks_of(const schedule& s) {
     return std::get<gpu_tensor_prefill>(s);
 }
 
+bool queries_in_memory(const gpu_tensor_prefill& s, const kernel_request& request) {
+    const int most_of_row = request.types.query == element_type::f32 ? 64 : 256;  // channels
+    return s.tiles > 1 || request.depths.depth > most_of_row;
+}
+
 int estimated_shared_memory(const gpu_tensor_prefill& s, const kernel_request& request) {
-    constexpr int bytes = 2, numbers_of_row = 24;  // statistics and tables
+    constexpr int numbers_of_row = 24;  // statistics and tables
     const int rows = s.query_block(), depth = request.depths.depth;
-    const int padding = request.target->warpgroups ? 0 : 8;  // elements behind a row
-    const int queries = s.tiles > 1 ? rows * depth : 0;
-    return bytes * (queries + s.key_block * (depth + request.depths.value_depth + 2 * padding)) +
+    const int bytes = static_cast<int>(bytes_of(request.types.query));
+    const int padding = request.target->warpgroups ? 0 : tensor_row_alignment;  // behind a row
+    const int queries = queries_in_memory(s, request) ? bytes * rows * depth : 0;
+    return queries + s.key_block * (bytes * (depth + request.depths.value_depth) + 2 * padding) +
            4 * numbers_of_row * (rows + s.key_block);
 }
 

@@ -174,9 +174,12 @@ Expr loads_before_loop::visit(const Load* load) {
 
 namespace {
 
-/// A load of one element, by itself or the same for all lanes.
-const Load* element_of(const Expr& e) {
-    if (const auto* same = e.as<Broadcast>()) return element_of(same->value);
+/// A load of one element, by itself or the same for all lanes, or by a name.
+const Load* element_of(const Expr& e, const named_values& lets = {}) {
+    if (const auto* same = e.as<Broadcast>()) return element_of(same->value, lets);
+    const auto* name = e.as<Variable>();
+    for (const auto& [each, value] : lets)
+        if (name && each == name->name) return element_of(value);
     return e.as<Load>();
 }
 
@@ -186,12 +189,13 @@ bool is_half(const Expr& e) { return e.type().is_float() && e.type().bits() == 1
 
 Expr words_of_rows::visit(const Call* call) {
     if (call->name != row_word) return IRMutator::visit(call);
-    const Load* first = element_of(call->args[0]);
+    const Load* first = element_of(call->args[0], lets_);
     if (!first) throw std::runtime_error("a row is read by something else than its first element");
     Expr row = first->index;
     if (const auto* same = row.as<Broadcast>()) row = same->value;
     if (!row.type().is_scalar()) throw std::runtime_error("a vector of words is of several rows");
-    const Expr start = simplify(written_out(row, lets_) / 2), word = mutate(call->args[1]);
+    const int elements = call->type.bits() / first->type.bits();
+    const Expr start = simplify(written_out(row, lets_) / elements), word = mutate(call->args[1]);
     const auto* several = word.as<Ramp>();
     if (!several) {
         if (!word.type().is_scalar()) throw std::runtime_error("words of a row are not neighbours");

@@ -94,15 +94,15 @@ private:
     named_values lets_, kept_;        ///< inside the loop; read before it
 };
 
-/// Lowering pass: reads words of rows of 16-bit floats as words, four at a time if they stand in a vector, and writes
-/// neighbouring elements whose stores follow each other as a word.
+/// Lowering pass: reads words of rows of floats, of 16 or 32 bits, as words, four at a time if they stand in a vector,
+/// and writes neighbouring elements of 16 bits whose stores follow each other as a word.
 ///
 /// A stage calls `row_word(first element of a row, word)`: the element is loaded for its address alone. Rows begin at
 /// multiples of 16 bytes (kernel::tensor_row_alignment), which Halide does not know: strides are written as multiples
 /// of 8 elements, so that addresses are divided without a shift.
 class words_of_rows : public Halide::Internal::IRMutator {
 public:
-    /// The names of buffers, all of 16-bit floats.
+    /// The names of buffers of 16-bit floats.
     explicit words_of_rows(std::vector<std::string> tensors) : tensors_(std::move(tensors)) {}
 
     static constexpr const char* row_word = "attune_row_word";

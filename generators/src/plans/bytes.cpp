@@ -205,7 +205,7 @@ struct row_memory {
     std::size_t scratch_bytes{}, part_bytes{};
 };
 row_memory row_memory_of(const kernel_request& request) {
-    const auto& [facts, types, depths, target, schedule, finite] = request;
+    const auto& [facts, types, depths, target, schedule, finite, tf32_products] = request;
     if (!decodes(schedule)) return {};
     const kept_sizes cut = sizes_of(schedule);
     const auto size = [](int numbers) { return floats(numbers, 1); };

@@ -36,11 +36,15 @@ struct integer_dots {
     bool operator==(const integer_dots&) const = default;
 };
 
-/// Fragments of bf16 or f16 that the threads of a GPU's warp hold together, 16 x 8 x 16 products an instruction
-/// (mma.sync).
+/// Fragments that the threads of a GPU's warp hold together, 16 x 8 x 16 products an instruction (mma.sync), of f32 16
+/// x 8 x 8.
 struct warp_fragments {
-    bool of_f16{};              ///< else of bf16
-    bool of_warpgroup = false;  ///< 64 rows by all keys or value depths, by four warps; else 16 x 8, by one
+    element_type of{element_type::bf16};  ///< bf16, f16, or f32, which is multiplied as TF32
+    bool of_warpgroup = false;            ///< 64 rows by all keys or value depths, by four warps; else 16 x 8, by one
+    int products{1};                      ///< of TF32 for one of f32: 3 if each number is cut in two
+
+    /// Channels or keys that an instruction adds up: those of 8 words of a row.
+    int step() const { return 32 / static_cast<int>(bytes_of(of)); }
     bool operator==(const warp_fragments&) const = default;
 };
 

@@ -264,8 +264,9 @@ key_pass pass_of(const gpu_prefill& cut, const kernel_request& request, const pl
 
 /// A warp makes tiles of 16 queries by 8 keys, or by 8 value depths, of all keys of a block.
 key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, const plan& core) {
-    const warp_fragments how{.of_f16 = request.types.query == element_type::f16,
-                             .of_warpgroup = request.target->warpgroups};
+    const warp_fragments how{.of = request.types.query,
+                             .of_warpgroup = request.target->warpgroups,
+                             .products = std::max(request.tf32_products, 1)};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
     pass.scores.formed.clear();  // rows are copied from where they lie
@@ -277,7 +278,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
                              .check = marks_tasks(request) ? value_check::sums : value_check::none,
                              .vector = 1,
                              .channels = accumulators,
-                             .keys = cut.channels_of_step,
+                             .keys = how.step(),
                              .chunk = accumulators,
                              .of_whole_block = true};
     pass.row = row_of(core, accumulators);

@@ -161,8 +161,10 @@ double cycles_of(const gpu_prefill& s, const kernel_request& request, masking hi
 /// Cycles by the instructions that a warp issues a visit: products, exponentials and their reads of shared memory.
 double cycles_of(const gpu_tensor_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
     constexpr double products = 8, others = 2.6;  // cycles of a quarter SM; instructions a product
-    const double steps = (request.depths.depth + request.depths.value_depth) / 16.0;
-    const double of_warp = s.tiles * s.key_block / 8.0 * steps, shared = s.key_block / 8.0 * steps * 2;
+    const double elements = request.types.query == element_type::f32 ? 8 : 16;  // that a product adds up
+    const double steps = (request.depths.depth + request.depths.value_depth) / elements;
+    const double of_warp = s.tiles * s.key_block / 8.0 * steps * std::max(request.tf32_products, 1),
+                 shared = s.key_block / 8.0 * steps * 2;
     const double waits = waits_of(request, s.warps, s.tiles * (request.depths.value_depth + s.key_block) / 2.0 + 50,
                                   static_cast<double>(call.batches * call.heads) *
                                       std::ceil(static_cast<double>(call.queries) / s.query_block()));

@@ -4,7 +4,7 @@
 namespace attune::generators::inline schedules {
 
 schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
-    const auto& [facts, types, depths, target, cut, finite] = kernel.request;
+    const auto& [facts, types, depths, target, cut, finite, tf32_products] = kernel.request;
     if (is_for_recurrence(cut))
         return {class_of(traits_of(kernel.request)),
                 symbol_part(types),

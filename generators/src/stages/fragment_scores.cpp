@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <variant>
 #include <vector>
 
 namespace attune::generators::inline stages {
@@ -28,6 +29,12 @@ bool is_of_pair(const kernel_frame& f, int load) {
     return on.query && on.key && !on.channel && element != element_type::f8_e4m3 && element != element_type::f8_e5m2;
 }
 
+/// Whether products are as exact as those of f32.
+bool keeps_f32(const kernel_frame& f) {
+    const auto* how = std::get_if<warp_fragments>(&f.keys().scores.how);
+    return how && how->products > 1;
+}
+
 /// `times`: the factor of the term; infinity if it is unknown.
 void know_terms_under(int score, sign as, double times, const kernel_frame& f, place& at) {
     constexpr double largest_cap = 100;  // up to it the error of 5e-7 stays below the rounding of a score to bf16
@@ -49,7 +56,7 @@ void know_terms_under(int score, sign as, double times, const kernel_frame& f, p
             if (f.depends[node.arguments[1 - side]].uniform())
                 below(side, sign::any, is_known ? std::abs(factor.number) : std::numeric_limits<double>::infinity());
         }
-    } else if (node.op == operation::tanh && times <= largest_cap) {
+    } else if (node.op == operation::tanh && times <= largest_cap && !keeps_f32(f)) {
         const quantity of = f.evaluate(node.arguments[0], at);
         if (!of.masked.defined()) at.known.emplace(score, quantity{hyperbolic_tangent_by_exp2(of.value), {}});
     } else if (node.op == operation::load && as == sign::plus && is_of_pair(f, score)) {

@@ -1,9 +1,9 @@
 #include "stages/tensor_state.hpp"
 
 #include "expr/math.hpp"
-#include "kernel/tensor_schedule.hpp"
 #include "passes/fragment_passes.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -31,11 +31,6 @@ Expr of_neighbour(const Expr& x, int lanes) {
     return made_by_warp(Float(32), "llvm.nvvm.shfl.sync.bfly.f32", {Expr(-1), x, Expr(lanes), Expr(31)});
 }
 
-Expr is_not_finite(const Expr& x) {
-    const Expr exponent(0x7f800000u);
-    return (reinterpret<std::uint32_t>(x) & exponent) == exponent;
-}
-
 }  // namespace
 
 tensor_state::tensor_state(const kernel_frame& frame)
@@ -43,8 +38,7 @@ tensor_state::tensor_state(const kernel_frame& frame)
       of_warpgroups(frame.request.target->warpgroups),
       scores_at(frame, "", frame.keys().scores),
       parts(frame),
-      f_(frame),
-      tiles_(tensor_blocks_of(frame.request.schedule).tiles) {
+      f_(frame) {
     if (f_.decodes()) split.emplace(f_, parts.parts);
     masks_apart = (parts.may_be_whole || scores_at.masked_beyond_keys) && !scores_at.masked_by_product;
     sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum && !of_warpgroups;
@@ -58,7 +52,16 @@ tensor_state::tensor_state(const kernel_frame& frame)
 }
 
 std::string tensor_state::by_element(const std::string& instruction) const {
-    return "attune_" + instruction + (f_.request.types.query == element_type::f16 ? "_f16" : "_bf16");
+    return "attune_" + instruction + "_" + (is_of_f32() ? "tf32" : std::string(name_of(how().of)));
+}
+
+/// What a product reads of a word of f32: its upper bits, or what they leave, if three products make one; else the word
+/// rounded to them.
+Expr tensor_state::part_of(const Expr& word, const Expr& lower) const {
+    if (!is_of_f32()) return word;
+    if (how().products == 1) return made_by(UInt(32), by_element("round"), {word});
+    const Expr upper = word & Expr(0xffffe000u);
+    return select(lower, reinterpret<std::uint32_t>(reinterpret<float>(word) - reinterpret<float>(upper)), upper);
 }
 
 std::vector<Expr> tensor_state::row(const Expr& half) const { return {half, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}; }
@@ -67,11 +70,12 @@ std::vector<Expr> tensor_state::fragment(const Expr& reg, const Expr& tile) cons
     return {reg, tile, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
 }
 
-/// Word `at` of a row, two neighbouring channels: as it lies in memory, or computed in f32 and rounded to the elements
-/// that products take.
+/// Word `at` of a row, one channel of f32 or two neighbouring ones: as it lies in memory, or computed in f32 and
+/// rounded to the elements that products take.
 Expr tensor_state::word_of(int tensor, bool of_query, const Expr& position, const Expr& at) const {
     if (input_of_rows(f_.graph(), tensor) >= 0)
         return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
+    if (is_of_f32()) return reinterpret<std::uint32_t>(scores_at.computed_element(tensor, of_query, at, position));
     const auto element = [&](int which) {
         return scores_at.computed_element(tensor, of_query, 2 * at + which, position);
     };
@@ -88,6 +92,7 @@ Expr tensor_state::before(int element, const Expr& half) const { return before(E
 /// would read the new values of earlier elements inside a call's arguments (Halide 21).
 void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::vector<Expr>& a,
                             const std::vector<Expr>& b) const {
+    const std::string name = by_element("mma_m16n8k" + std::to_string(how().step()));
     std::vector<Expr> operands = a, results;
     operands.insert(operands.end(), b.begin(), b.end());
     const auto element = [&](const Expr& reg) {
@@ -96,8 +101,7 @@ void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::v
         return all;
     };
     for (int n = 0; n < 4; ++n) operands.push_back(sum(element(n)));
-    for (int n = 0; n < 4; ++n)
-        results.push_back(made_by_warp(Float(32), by_element("mma_m16n8k16") + "_d" + std::to_string(n), operands));
+    for (int n = 0; n < 4; ++n) results.push_back(made_by_warp(Float(32), name + "_d" + std::to_string(n), operands));
     sum(element(scatter(0, 1, 2, 3))) = gather(results[0], results[1], results[2], results[3]);
 }
 
@@ -145,6 +149,11 @@ void tensor_state::define_matrices() {
     };
     key_words(i, j, ks, gi, ti, f_.kb, f_.h, f_.b) = four(
         "ldmatrix_x4", key_rows(ks * 8 + matrix % 2 * 4, (2 * j + matrix / 2) * 8 + row_of_matrix, f_.kb, f_.h, f_.b));
+    if (is_of_f32()) {  // matrices are transposed by elements of 16 bits: threads read their two keys
+        value_words(i, j, ks, gi, ti, f_.kb, f_.h, f_.b) =
+            value_rows(j * 8 + gi, ks * 8 + 2 * ti + i, f_.kb, f_.h, f_.b);
+        return;
+    }
     value_words(i, j, ks, gi, ti, f_.kb, f_.h, f_.b) =
         four("ldmatrix_x4_trans",
              value_rows((2 * j + matrix / 2) * 4, ks * 16 + matrix % 2 * 8 + row_of_matrix, f_.kb, f_.h, f_.b));
@@ -153,12 +162,13 @@ void tensor_state::define_matrices() {
 void tensor_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    const int steps = f_.depth() / 16;
-    channels = RDom(0, steps, "channels");
+    const int steps = f_.depth() / how().step();
+    channels = RDom(0, how().products, 0, steps, "channels");
     std::vector<Expr> a, b;
-    for (int n = 0; n < 4; ++n) a.push_back(query_reads(n, channels, gi, ti, mt, w, f_.qt, f_.h, f_.b));
+    for (int n = 0; n < 4; ++n)
+        a.push_back(part_of(query_reads(n, channels.y, gi, ti, mt, w, f_.qt, f_.h, f_.b), channels.x == 0));
     for (int n = 0; n < 2 && !of_warpgroups; ++n)
-        b.push_back(key_words(nt % 2 * 2 + n, nt / 2, channels, gi, ti, f_.kb, f_.h, f_.b));
+        b.push_back(part_of(key_words(nt % 2 * 2 + n, nt / 2, channels.y, gi, ti, f_.kb, f_.h, f_.b), channels.x == 1));
     if (of_warpgroups) {
         const gpu_tensor_prefill cut = tensor_blocks_of(f_.request.schedule);
         const bool in_turn = cut.warps == 2 * cut.warps_of_group;
@@ -212,7 +222,13 @@ void tensor_state::define_weights() {
                                                key_of(nt, r % 2), products(pair));
         factors = weighing;
     }
-    // The results of products of 16 x 8 for two tiles of keys have the layout of the next product's operand.
+    // The results of products of 16 x 8 for two tiles of keys have the layout of the next product's operand; of f32
+    // those of one tile, if keys 2 ti and 2 ti + 1 take the places ti and ti + 4 of the sum.
+    if (is_of_f32()) {
+        packed(r, ks, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) =
+            reinterpret<std::uint32_t>(factors(fragment(r % 2 * 2 + r / 2, ks)));
+        return;
+    }
     packed(r, ks, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) =
         made_by(UInt(32), by_element("pack"),
                 {factors(fragment(r % 2 * 2, ks * 2 + r / 2)), factors(fragment(r % 2 * 2 + 1, ks * 2 + r / 2))});
@@ -221,28 +237,33 @@ void tensor_state::define_weights() {
 void tensor_state::define_sums() {
     // Algorithm
     const std::vector<Expr> at{gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    const auto a_at = [&](const Expr& step) {
+    const auto a_at = [&](const Expr& step, const Expr& lower) {
         std::vector<Expr> a;
-        for (int n = 0; n < 4; ++n) a.push_back(packed(n, step, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b));
+        for (int n = 0; n < 4; ++n)
+            a.push_back(part_of(packed(n, step, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b), lower));
         return a;
     };
-    const int steps = f_.cut.key_block / 16;
+    const int steps = f_.cut.key_block / how().step();
     const std::vector<Var> fragments{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
     const Expr prior = before(nt * 2 + r % 2, r / 2);
-    keys = RDom(0, steps, "keys_of_step");
+    keys = RDom(0, how().products, 0, steps, "keys_of_step");
     if (of_warpgroups) {
         before_added = Func("before_added");
         before_added(fragments) = prior * keep(row(r / 2));
         std::vector<Expr> a, all;
-        for (int n = 0; n < 4 * steps; ++n) a.push_back(a_at(n / 4)[static_cast<std::size_t>(n % 4)]);
+        for (int n = 0; n < 4 * steps; ++n) a.push_back(a_at(n / 4, false)[static_cast<std::size_t>(n % 4)]);
         for (int n = 0; n < 2 * accumulators; ++n) all.push_back(before_added(fragment(n % 4, n / 4)));
         added(fragments) = of_warpgroup("wgmma_add_", f_.value_depth(), steps, a, value_rows, all);
     } else {
         std::vector<Expr> b, tile{nt};
-        for (int n = 0; n < 2; ++n) b.push_back(value_words(nt % 2 * 2 + n, nt / 2, keys, gi, ti, f_.kb, f_.h, f_.b));
+        const auto word_of_values = [&](int n) {
+            return is_of_f32() ? value_words(n, nt, keys.y, gi, ti, f_.kb, f_.h, f_.b)
+                               : value_words(nt % 2 * 2 + n, nt / 2, keys.y, gi, ti, f_.kb, f_.h, f_.b);
+        };
+        for (int n = 0; n < 2; ++n) b.push_back(part_of(word_of_values(n), keys.x == 1));
         tile.insert(tile.end(), at.begin(), at.end());
         Expr least = 1.0f;
-        for (int of = 0; of < tiles_; ++of)
+        for (int of = 0; of < tiles(); ++of)
             for (int half = 0; half < 2; ++half)
                 least = min(least, keep(half, gi, ti, of, w, f_.kb, f_.qt, f_.h, f_.b));
         grown(gi, ti, w, f_.kb, f_.qt, f_.h, f_.b) = least;
@@ -250,7 +271,7 @@ void tensor_state::define_sums() {
         rescaled = RDom(0, 1, "rescaled");
         rescaled.where(grown(gi, ti, w, f_.kb + rescaled, f_.qt, f_.h, f_.b) < 1.0f);
         added(fragments) = added(fragments) * keep(r / 2, gi, ti, mt, w, f_.kb + rescaled, f_.qt, f_.h, f_.b);
-        multiply(added, tile, a_at(keys), b);
+        multiply(added, tile, a_at(keys.y, keys.x == 0), b);
     }
     if (!sums_by_products) {  // of a thread's own columns
         const std::vector<Var> of_row{rh, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
@@ -259,10 +280,10 @@ void tensor_state::define_sums() {
         return;
     }
     // A product with ones; all its columns are the sum.
-    const Expr ones = f_.request.types.query == element_type::f16 ? Expr(0x3c003c00u) : Expr(0x3f803f80u);
-    summed_keys = RDom(0, steps, "summed_keys");
+    const Expr ones(is_of_f32() ? 0x3f800000u : how().of == element_type::f16 ? 0x3c003c00u : 0x3f803f80u);
+    summed_keys = RDom(0, std::min(how().products, 2), 0, steps, "summed_keys");  // ones leave nothing in lower bits
     sums(r, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = before(sum_at(), r / 2) * keep(row(r / 2));
-    multiply(sums, at, a_at(summed_keys), {ones, ones});
+    multiply(sums, at, a_at(summed_keys.y, summed_keys.x == 0), {ones, ones});
 }
 
 /// Defines which blocks the state goes over. Returns the one at hand.
@@ -313,74 +334,6 @@ void tensor_state::define_state() {
     if (split) return;
     const FuncRef at = state(kept);
     left(kept) = Tuple(at[maximum_at()], at[sum_at()]);
-}
-
-Expr tensor_state::left_of_split(const std::vector<Expr>& row, const Expr& number, bool marks) const {
-    const FuncRef at = state(row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, number / 2 % 4, row[0] / (16 * tiles_),
-                             row[1], row[2], row[3], row[4]);
-    std::vector<Expr> all;
-    Expr sums = at[0], part = at[sum_at()];
-    for (int n = 0; n < accumulators; ++n) all.push_back(at[n]);
-    for (int n = 1; n < accumulators; ++n) sums = sums + at[n];
-    if (marks) part = not_a_number_where(is_not_finite(sums), part);
-    all.push_back(at[maximum_at()]);
-    all.push_back(part);
-    return mux(number / 8 * 2 + number % 2, all);
-}
-
-/// A warp's rows are marked together, so that a reader of marks looks at one of them. The sum of all sums is not finite
-/// if one of them is not. It may overflow for large sums as well, which costs only time.
-void tensor_state::define_marks() {
-    // Algorithm
-    Expr all = 0.0f;
-    for (int tile = 0; tile < tiles_; ++tile)
-        for (int half = 0; half < 2; ++half) {
-            const FuncRef at = state(half, tile, gi, ti, w, f_.qt, f_.h, f_.b);
-            Expr of_row = at[0];
-            for (int n = 1; n < accumulators; ++n) of_row = of_row + at[n];
-            all = all + of_row;
-        }
-    Expr any = select(is_not_finite(all), 1, 0);
-    for (const int lanes : {1, 2, 4, 8, 16}) {
-        const std::string name = Internal::unique_name("spoilt");
-        const Expr own = Internal::Variable::make(Int(32), name);
-        any = Internal::Let::make(
-            name, any,
-            own | made_by_warp(Int(32), "llvm.nvvm.shfl.sync.bfly.i32", {Expr(-1), own, Expr(lanes), Expr(31)}));
-    }
-    spoilt = Func("spoilt");
-    spoilt(gi, ti, w, f_.qt, f_.h, f_.b) = any;
-}
-
-/// The place of a row of a block, (in block, query block, head, batch), in the thread that has it.
-std::vector<Expr> tensor_state::of_queries(const std::vector<Expr>& row, const Expr& lane) const {
-    return {row[0] / 8 % 2, row[0] / 16 % tiles_, row[0] % 8, lane, row[0] / (16 * tiles_), row[1], row[2], row[3]};
-}
-
-Expr tensor_state::maximum_of(const std::vector<Expr>& row) const {
-    return left(of_queries(row, 0))[0] + scores_at.left_out;
-}
-
-Expr tensor_state::sum_of(const std::vector<Expr>& row) const {
-    Expr all = left(of_queries(row, 0))[1];
-    for (int lane = 1; lane < 4 && !sums_by_products; ++lane) all = all + left(of_queries(row, lane))[1];
-    return all;
-}
-
-Expr tensor_state::summed_of(int, const std::vector<Expr>& row) const { return sum_of(row); }
-
-Expr tensor_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const {
-    const FuncRef at = state(of_queries(row, d / 2 % 4));
-    std::vector<Expr> all;
-    for (int n = 0; n < accumulators; ++n) all.push_back(at[n]);
-    return mux(d / 8 * 2 + d % 2, all);
-}
-
-Expr tensor_state::is_marked(const std::vector<Expr>& row, const Expr& d) const {
-    if (!spoilt.defined()) return {};
-    std::vector<Expr> at = of_queries(row, d / 2 % 4);
-    at.erase(at.begin(), at.begin() + 2);  // all rows of the thread share the mark
-    return spoilt(at) != 0;
 }
 
 }  // namespace attune::generators::inline stages

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernel/tensor_schedule.hpp"
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
 #include "stages/split_ranges.hpp"
@@ -25,6 +26,10 @@ namespace attune::generators::inline stages {
 ///
 /// Weights are rounded to the values' elements. If nothing else asks for their sum, the rounded weights are added up,
 /// by a product with ones. A log-sum-exp adds up the weights before rounding.
+///
+/// A word is two elements of 16 bits, or one of f32, of which tensor cores read 19 bits (TF32): a step of 8 words then
+/// has 8 channels or keys. f32 is rounded to that; or each number is cut in two such numbers, and three of their four
+/// products are added up (3xTF32): the fourth is below 2^-20 of the product.
 class tensor_state : public row_state {
 public:
     explicit tensor_state(const kernel_frame& frame);
@@ -46,14 +51,18 @@ public:
     int chunk() const override { return accumulators; }
     bool depths_in_lanes() const override { return false; }
 
+    /// Words of a row of so many channels.
+    int words_of(int depth) const { return depth * 8 / how().step(); }
+
     /// A power of two, so that the factor of a masked pair is exact.
     static constexpr float least_maximum = -0x1p96f;
     /// The reference stays, and no sum is rescaled, until a weight relative to it would be larger than this.
     static constexpr float largest_weight = 0x1p8f;
     static constexpr int looked_at_once = 32;  ///< in decode: blocks of keys that are decided on together, one a thread
 
-    /// No two threads share query words, but several tiles are too many for registers.
-    bool queries_in_memory() const { return tiles_ > 1; }
+    bool queries_in_memory() const {
+        return generators::queries_in_memory(tensor_blocks_of(f_.request.schedule), f_.request);
+    }
 
     // Functions and loops to schedule. Axes of fragments: (register or row half, tile of keys or depths, gi, ti, tile
     // of queries, warp, key block, query block, head, batch); of rows the same without tiles of keys; of queries and of
@@ -65,17 +74,17 @@ public:
     score_tile scores_at;
     subblocks parts;
     std::optional<split_ranges> split;        ///< in decode
-    Halide::Func query_words{"query_words"};  ///< (register, step of 16 channels, gi, ti, tile, warp, query block, ...)
+    Halide::Func query_words{"query_words"};  ///< (register, step of 8 words, gi, ti, tile, warp, query block, ...)
     Halide::Func query_reads{"query_reads"};  ///< the same, read at the products
     /// (word, key in block, key block, head, batch). Products of warpgroups read rows as they lie, for them (word in a
     /// piece of 16 bytes, piece, key in block, part of 64 elements, key block, head, batch): ptx/warpgroup.hpp
     Halide::Func key_rows{"key_rows"}, value_rows{"value_rows"};
-    /// (of four, two tiles of keys, step of 16 channels, gi, ti, key block, ...) and (of four, two tiles of depths,
-    /// step of 16 keys, gi, ti, key block, ...)
+    /// (of four, two tiles of keys, step of 8 words, gi, ti, key block, ...) and (of four, two tiles of depths, step of
+    /// 16 keys, gi, ti, key block, ...); of f32 (of two, a tile of depths, step of 8 keys, gi, ti, key block, ...)
     Halide::Func key_words{"key_words"}, value_words{"value_words"};
     Halide::Func products{"products"}, scores{"scores"}, weights{"weights"};
     Halide::Func weighing{"weighing"};  ///< undefined if the weights themselves weigh
-    Halide::Func packed{"packed"};      ///< (register, step of 16 keys, gi, ti, tile, warp, key block, ...)
+    Halide::Func packed{"packed"};      ///< (register, step of keys, gi, ti, tile, warp, key block, ...)
     Halide::Func of_thread{"of_thread"}, of_pair{"of_pair"}, seen{"seen"}, shrunk{"shrunk"}, highest{"highest"},
         keep{"keep"}, offset{"offset"};
     Halide::Func grown{"grown"};  ///< (gi, ti, warp, key block, ...): below 1 if sums of the thread are rescaled
@@ -86,7 +95,8 @@ public:
     /// (gi, ti, warp, query block, head, batch), in prefill: not 0 if a sum of the warp is not finite. Undefined if
     /// such sums need no second launch.
     Halide::Func spoilt;
-    Halide::RDom channels, rk, masked, rescaled, keys, summed_keys, blocks;
+    Halide::RDom channels, keys, summed_keys;  ///< (which of the products that make one, step)
+    Halide::RDom rk, masked, rescaled, blocks;
     static inline const Halide::Var r{"r"}, rh{"rh"}, nt{"nt"}, gi{"gi"}, ti{"ti"}, mt{"mt"}, w{"w"}, ks{"ks"}, i{"i"},
         j{"j"}, word{"word"}, piece{"piece"}, part{"part"};
 
@@ -101,7 +111,7 @@ private:
 
     int sum_at() const { return accumulators; }
     int maximum_at() const { return accumulators + 1; }
-    Halide::Expr query_of(const Halide::Expr& half) const { return w * (16 * tiles_) + mt * 16 + half * 8 + gi; }
+    Halide::Expr query_of(const Halide::Expr& half) const { return w * (16 * tiles()) + mt * 16 + half * 8 + gi; }
     Halide::Expr key_of(const Halide::Expr& tile, const Halide::Expr& half) const { return tile * 8 + 2 * ti + half; }
     Halide::Expr word_of(int tensor, bool of_query, const Halide::Expr& position, const Halide::Expr& at) const;
     Halide::Expr before(int element, const Halide::Expr& half) const;
@@ -115,9 +125,12 @@ private:
     Halide::Expr of_warpgroup(const std::string& instruction, int columns, int steps, std::vector<Halide::Expr> a,
                               const Halide::Func& rows, const std::vector<Halide::Expr>& sums) const;
     std::string by_element(const std::string& instruction) const;
+    Halide::Expr part_of(const Halide::Expr& word, const Halide::Expr& lower) const;
+    const warp_fragments& how() const { return std::get<warp_fragments>(f_.keys().values->how); }
+    int tiles() const { return tensor_blocks_of(f_.request.schedule).tiles; }
+    bool is_of_f32() const { return how().of == element_type::f32; }
 
     const kernel_frame& f_;
-    const int tiles_;
 };
 
 }  // namespace attune::generators::inline stages

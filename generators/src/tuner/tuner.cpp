@@ -296,7 +296,7 @@ cpu_model measured_machine(const tuned_kernel& of, const tune_options& how) {
 }
 
 std::string name_of_search(const tuned_kernel& of) {
-    const auto& [facts, types, depths, target, cut, finite] = of.kernel.request;
+    const auto& [facts, types, depths, target, cut, finite, tf32_products] = of.kernel.request;
     return fmt::format("{} {} {}x{} {} {}", of.kernel.of->name, symbol_part(types), depths.depth, depths.value_depth,
                        target->name, name_of(of.bucket));
 }

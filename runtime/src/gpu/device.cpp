@@ -10,9 +10,11 @@
 #include <HalideRuntimeCuda.h>
 #include <HalideRuntimeOpenCL.h>
 
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 /// Kernels of GPUs: Halide's support library calls the driver, attune says in which context and on which queue.
 namespace attune::detail {
@@ -102,9 +104,36 @@ int copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) {
     return reads_host != 0 ? cuda.wait(queue) : 0;
 }
 
+/// The same for cuMemcpyHtoDAsync, which Halide calls where there is a queue: the call's.
+int copy_in_queue(std::uint64_t to, const void* from, std::size_t bytes, void*) {
+    return copy_to_device(to, from, bytes);
+}
+
+/// Halide keeps some pieces of memory for later calls, and frees one where it has too many. A driver frees nothing
+/// while a stream is captured: a later call does.
+int free_memory(std::uint64_t address) {
+    static std::mutex guard;
+    static std::vector<std::uint64_t> left;
+    static const auto free_now =
+        reinterpret_cast<int (*)(std::uint64_t)>(symbol_in(cuda_driver().library, "cuMemFree_v2"));
+    const cuda_functions& cuda = cuda_driver();
+    const std::lock_guard lock(guard);
+    left.push_back(address);
+    int captured = 0;
+    if (current && current->queue)
+        if (const int code = cuda.is_capturing(current->queue, &captured)) return code;
+    while (captured == 0 && !left.empty()) {
+        if (const int code = free_now(left.back())) return code;
+        left.pop_back();
+    }
+    return 0;
+}
+
 void* get_symbol(void* library, const char* name) {
     if (std::strcmp(name, "cuModuleLoadDataEx") == 0) return reinterpret_cast<void*>(load_module);
     if (std::strcmp(name, "cuLaunchKernel") == 0) return reinterpret_cast<void*>(launch_kernel);
+    if (std::strcmp(name, "cuMemcpyHtoDAsync_v2") == 0) return reinterpret_cast<void*>(copy_in_queue);
+    if (std::strcmp(name, "cuMemFree_v2") == 0) return reinterpret_cast<void*>(free_memory);
     if (std::strcmp(name, "cuMemcpyHtoD_v2") == 0) return reinterpret_cast<void*>(copy_to_device);
     if (void* const instead = in_place_of_vulkans(library, name)) return instead;
     return symbol_in(library, name);

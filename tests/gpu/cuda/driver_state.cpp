@@ -1,9 +1,12 @@
 #include "driver_state.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace stand_in {
@@ -36,9 +39,20 @@ const ptx::card& card() {
     return one;
 }
 
+namespace {
+
+/// What may not be called while a stream is captured: it waits, or is done at once.
+constexpr std::array refused_in_capture = {"cuMemAlloc",          "cuMemFree",       "cuMemcpyHtoD",
+                                           "cuMemcpyDtoH",        "cuMemcpyDtoD",    "cuModuleLoadData",
+                                           "cuStreamSynchronize", "cuCtxSynchronize"};
+
+}  // namespace
+
 int driver::enter(const char* name, bool in_context) {
     seen.calls.emplace_back(name);
     if (!started) return not_initialized;
+    if (!captured.empty() && std::ranges::find(refused_in_capture, std::string_view(name)) != refused_in_capture.end())
+        return capture_unsupported;
     if (const auto asked = failures.find(name); asked != failures.end()) return asked->second;
     return in_context && stack().empty() ? invalid_context : success;
 }
@@ -60,6 +74,8 @@ int driver::copy(const char* name, void* to, const void* from, std::uint64_t dev
 }
 
 int driver::order(void* stream, std::function<int()> work) {
+    if (const auto graph = captured.find(stream); graph != captured.end())
+        return graph->second.push_back(std::move(work)), success;
     if (stream) return queued[stream].push_back(std::move(work)), success;
     const int before = finish_all();
     return before ? before : work();

@@ -26,6 +26,7 @@ enum result : int {
     not_found = 500,
     illegal_address = 700,
     launch_failed = 719,
+    capture_unsupported = 900,
 };
 
 struct context {
@@ -65,7 +66,9 @@ struct driver {
     ptx::allocations for_kernels;
     std::list<loaded_module> modules;
     std::list<function> functions;
-    std::map<void*, std::vector<std::function<int()>>> queued;
+    using work = std::vector<std::function<int()>>;
+    std::map<void*, work> queued, captured;  ///< by streams; captured: of those that a graph is made of
+    std::list<work> graphs;
     std::map<std::string, int> failures;
     record seen;
     std::string (*rewriting)(const std::string& ptx) = nullptr;

@@ -25,7 +25,8 @@ constexpr sentence words[] = {
     {invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}};
+    {launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}};
 const sentence* said_of(int code) {
     for (const sentence& each : words)
         if (each.code == code) return &each;
@@ -229,7 +230,29 @@ int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes
 int cuMemcpy3D_v2(const void*) { return its().enter("cuMemcpy3D"), invalid_value; }
 int cuPointerGetAttribute(void*, int, std::uint64_t) { return invalid_value; }
 
-int cuStreamIsCapturing(void*, int* captured) { return *captured = 0, success; }
+int cuStreamCreate(void** made, unsigned) { return *made = new char, success; }
+int cuStreamIsCapturing(void* stream, int* captured) {
+    const std::lock_guard lock(its().guard);
+    return *captured = its().captured.contains(stream) ? 1 : 0, success;
+}
+/// A stream is captured whatever thread works in it, and no thread may wait meanwhile: the mode is not looked at.
+int cuStreamBeginCapture_v2(void* stream, int) {
+    const std::lock_guard lock(its().guard);
+    return stream && its().captured.emplace(stream, driver::work{}).second ? success : invalid_value;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+    const std::lock_guard lock(its().guard);
+    const auto made = its().captured.extract(stream);
+    return made ? (*graph = &its().graphs.emplace_back(made.mapped()), success) : invalid_value;
+}
+int cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long) { return *made = graph, success; }
+int cuGraphLaunch(void* graph, void* stream) {
+    const std::lock_guard lock(its().guard);
+    if (const int code = its().enter("cuGraphLaunch")) return code;
+    for (const std::function<int()>& each : *static_cast<driver::work*>(graph))
+        if (const int code = its().order(stream, each)) return code;
+    return success;
+}
 int cuStreamSynchronize(void* stream) {
     const std::lock_guard lock(its().guard);
     if (const int code = its().enter("cuStreamSynchronize")) return its().queued.erase(stream), code;

@@ -23,6 +23,7 @@ struct build_request {
     std::string tuned_for{};   ///< whose schedules: a file's name without .json, "native", "model" (the cost model's
                                ///< choices) or "generic" (the defaults)
     bool finite{};             ///< no element read below kv_lengths is NaN or infinite: kernels need not look
+    std::string f32_products{"f32"};  ///< how CUDA multiplies f32: "f32", or by tensor cores "tf32", "3xtf32"
 };
 
 /// Subcommands `emit`, `explain`, `plan`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns
