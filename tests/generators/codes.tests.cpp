@@ -1,9 +1,10 @@
-// Decode over caches of codes, multiplied as integers where the level can: compiled in process, against the reference,
-// which rounds queries as the formula says and weights not at all.
+// Decode and prefill over caches of codes, multiplied as integers where the level can: compiled in process, against the
+// reference, which rounds queries as the formula says and weights not at all.
 #include "../support/workload_values.hpp"
 #include "assembly.hpp"
 #include "tested_levels.hpp"
 
+#include "kernel/cpu_schedule.hpp"
 #include "plans/kernel_plan.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -60,14 +62,35 @@ inline constexpr auto packed = packed_weights * packed_values;
 inline constexpr auto packed_one_digit = quantized<u8>(packed_weights) * packed_values;
 inline constexpr auto packed_two_digits = quantized<i16>(packed_weights) * packed_values;
 
-generators::listed_kernel listed(const generators::variant& of, const std::string& level, const std::string& depths) {
+generators::listed_kernel listed(const generators::variant& of, const std::string& level, const std::string& depths,
+                                 const std::string& shapes = "decode") {
     return generators::kernels_of({&of, 1},
-                                  {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}, .shapes = {"decode"}})
+                                  {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}, .shapes = {shapes}})
         .front();
 }
 
+/// Prefill on this machine as levels with products of bytes have it, whose instructions need not be there.
+struct prefill_of_bytes {
+    prefill_of_bytes(const generators::variant& of, const std::string& depths, bool in_tiles)
+        : kernel(listed(of, lowest(), depths, "prefill")) {
+        as_if = *kernel.request.target;
+        as_if.integers = generators::integer_products::of_bytes;
+        kernel.request.target = &as_if;
+        kernel.request.schedule = generators::default_cpu_prefill(
+            as_if, kernel.request.depths, kernel.request.facts->hides,
+            in_tiles ? generators::bytes_of_tile : generators::usual_pairing(kernel.request));
+    }
+    prefill_of_bytes(const prefill_of_bytes&) = delete;
+
+    generators::level as_if;
+    generators::listed_kernel kernel;
+
+private:
+    static std::string lowest() { return std::string(testing::tested_levels().back().name); }
+};
+
 struct shape {
-    std::int64_t heads, key_heads, queries, keys;
+    std::int64_t heads, key_heads, queries, keys, depth = 64, value_depth = 64;
 };
 
 /// The largest error of an output, of calls with a full sequence, an empty one and one of half the keys with garbage
@@ -79,12 +102,12 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
                    .key_heads = s.key_heads,
                    .queries = s.queries,
                    .keys = s.keys,
-                   .depth = 64,
-                   .value_depth = 64},
+                   .depth = s.depth,
+                   .value_depth = s.value_depth},
                   5, {}, {{"byte", 32}});
     for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
     scale_by(call, "v_scale", static_cast<float>(scale));
-    const auto some = static_cast<std::int32_t>((s.keys + s.queries) / 2);
+    const auto some = static_cast<std::int32_t>(std::min((s.keys + s.queries) / 2, s.keys));
     call.set_lengths({static_cast<std::int32_t>(s.keys), 0, some});
     const auto expected = call.expected();
     for (const char* const name : {"k_scale", "v_scale"}) {
@@ -116,6 +139,52 @@ TEST_CASE("decode with quantised queries and weights keeps to its bounds, on eve
                 CAPTURE(level.name, bound, s.heads, s.queries, s.keys);
                 CHECK(largest_error(kernel, graph, s) < bound);
                 CHECK(largest_error(kernel, graph, s, -1) < bound);  // weights that are negative
+            }
+        }
+    }
+}
+
+namespace {
+
+void check_prefill_of_one_digit(bool in_tiles) {
+    const generators::variant of{"my::cache", ir_of<one_digit>};
+    const prefill_of_bytes made(of, "64", in_tiles);
+    CHECK(generators::multiplies_bytes(made.kernel.request.schedule));
+    const generators::jit_kernel kernel(made.kernel);
+    for (const shape& s : {shape{4, 2, 67, 301}, {2, 1, 17, 5}}) {
+        CAPTURE(in_tiles, s.heads, s.queries, s.keys);
+        CHECK(largest_error(kernel, of.graph, s) < 4e-2);      // of rows that see few keys
+        CHECK(largest_error(kernel, of.graph, s, -1) < 4e-5);  // scales that are negative: weights are not rounded
+    }
+}
+
+}  // namespace
+
+TEST_CASE("prefill with quantised queries and weights keeps to the same bounds", "[codes]") {
+    check_prefill_of_one_digit(false);
+}
+
+TEST_CASE("the same by tiles of bytes, as plain loops make them", "[codes][.long]") {
+    check_prefill_of_one_digit(true);
+}
+
+TEST_CASE("prefill multiplies codes of any formula, by the instructions of every level", "[codes][.long]") {
+    for (const auto& [graph, depths, bound] : {std::tuple(ir_of<of_queries>, "64", 4e-5),
+                                               {ir_of<one_digit>, "80x48", 4e-2},
+                                               {ir_of<one_digit>, "64x96", 4e-2},
+                                               {ir_of<packed>, "64", 4e-5},
+                                               {ir_of<packed_one_digit>, "64", 4e-2}}) {
+        const generators::variant of{"my::cache", graph};
+        for (const generators::level& level : testing::tested_levels()) {
+            const generators::jit_kernel kernel(listed(of, std::string(level.name), depths, "prefill"));
+            const auto [depth, value_depth] = generators::depth_pair_from(depths);
+            for (const shape& s : {shape{4, 1, 67, 700, depth, value_depth},
+                                   {2, 2, 200, 130, depth, value_depth},
+                                   {10, 2, 33, 257, depth, value_depth},
+                                   {4, 2, 20, 5, depth, value_depth}}) {
+                CAPTURE(level.name, depths, bound, s.heads, s.queries, s.keys);
+                CHECK(largest_error(kernel, graph, s) < bound);
+                CHECK(largest_error(kernel, graph, s, -1) < bound);
             }
         }
     }

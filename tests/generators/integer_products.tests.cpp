@@ -115,6 +115,32 @@ TEST_CASE("sums of four products of bytes are the same by any instruction", "[co
     }
 }
 
+TEST_CASE("products of words are those of their bytes, whether these lie side by side or apart", "[codes]") {
+    const Buffer<std::uint8_t> one = drawn<std::uint8_t>(128, 1), other = drawn<std::uint8_t>(128, 2);
+    for (const int lanes : {1, 16})
+        for (const int apart : {1, 2}) {
+            CAPTURE(lanes, apart);
+            const Var x("x");
+            const auto word = [&](const Buffer<std::uint8_t>& of, int row) {
+                std::vector<Expr> bytes;
+                for (int j = 0; j < 4; ++j) bytes.push_back(of(apart * (4 * x + j), row));
+                return word_of_bytes(bytes);
+            };
+            Func sums("sums");
+            sums(x) = dot_of_words(word(one, 0), word(other, 1));
+            if (lanes > 1) sums.vectorize(x, lanes);
+            Pipeline all(sums);
+            add(all, pass::whole_sums);
+            const Buffer<std::int32_t> made = all.realize({16}, target_of(pass::whole_sums));
+            for (int i = 0; i < 16; ++i) {
+                int sum = 0;
+                for (int j = 0; j < 4; ++j)
+                    sum += one(apart * (4 * i + j), 0) * static_cast<std::int8_t>(other(apart * (4 * i + j), 1));
+                CHECK(made(i) == sum);
+            }
+        }
+}
+
 TEST_CASE("sums of pairs saturate where an i16 does not hold them, so pair_fits_word decides", "[codes]") {
     Buffer<std::uint8_t> one(64, 1);
     Buffer<std::int8_t> other(16 * 64);

@@ -5,6 +5,7 @@
 #include "expr/math.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
+#include "passes/multiply_bytes.hpp"
 
 #include <attune/dsl.hpp>
 
@@ -12,6 +13,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <map>
+#include <utility>
 
 using namespace attune::generators;
 using namespace Halide;
@@ -24,8 +26,8 @@ using namespace attune::dsl;
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 }  // namespace formulas
 
-/// A register of tiles is 256 words of memory, each a sum or two bf16 (Intel's manual: TILELOADD, TDPBF16PS,
-/// TILESTORED).
+/// A register of tiles is 256 words of memory, each a sum, two bf16 or four bytes (Intel's manual: TILELOADD,
+/// TDPBF16PS, TDPBUSD, TILESTORED).
 class plays_tiles : public IRMutator {
 public:
     std::map<std::string, int> instructions;
@@ -41,7 +43,7 @@ protected:
         if (!call || !call->name.starts_with("tile_")) return IRMutator::visit(let);
         ++instructions[call->name];
         const Stmt body = mutate(let->body);
-        const Type type = call->name == "tile_load" ? UInt(32) : Float(32);
+        const Type type = call->name == "tile_load" ? UInt(32) : call->type.element_of();
         return Allocate::make(let->name, type, MemoryType::Stack, {256}, const_true(),
                               Block::make(made(let->name, *call), body));
     }
@@ -53,7 +55,7 @@ protected:
         return loop("row", [&](const Expr& row) {
             return loop("column", [&](const Expr& column) {
                 return store(name, (at + row * step) / 4 + column,
-                             load(Float(32), name_of(call->args[5]), 16 * row + column));
+                             load(call->args[5].type().element_of(), name_of(call->args[5]), 16 * row + column));
             });
         });
     }
@@ -81,24 +83,39 @@ private:
         return loop("row", [&](const Expr& row) {
             return loop("column", [&](const Expr& column) {
                 const Expr here = 16 * row + column;
-                if (call.name == "tile_zero") return store(name, here, 0.0f);
+                const Type of_sum = call.type.element_of();
+                if (call.name == "tile_zero") return store(name, here, cast(of_sum, 0));
                 if (call.name == "tile_load") return store(name, here, word_at(place_of(call), row, column));
                 const std::string left = name_of(call.args[4]), right = name_of(call.args[5]);
-                return Block::make(store(name, here, load(Float(32), name_of(call.args[3]), here)),
-                                   loop("word", [&](const Expr& word) {
-                                       const Expr a = load(UInt(32), left, 16 * row + word),
-                                                  b = load(UInt(32), right, 16 * word + column);
-                                       Expr sum = load(Float(32), name, here);
-                                       for (const int j : {0, 1})
-                                           sum = sum + cast<float>(half_of(a, j)) * cast<float>(half_of(b, j));
-                                       return store(name, here, sum);
-                                   }));
+                return Block::make(
+                    store(name, here, load(of_sum, name_of(call.args[3]), here)), loop("word", [&](const Expr& word) {
+                        const Expr a = load(UInt(32), left, 16 * row + word),
+                                   b = load(UInt(32), right, 16 * word + column);
+                        Expr sum = load(of_sum, name, here);
+                        if (of_sum.is_int())
+                            for (const int j : {0, 1, 2, 3})
+                                sum = sum + byte_of(a, call.args[4].type(), j) * byte_of(b, call.args[5].type(), j);
+                        else
+                            for (const int j : {0, 1})
+                                sum = sum + cast<float>(half_of(a, j)) * cast<float>(half_of(b, j));
+                        return store(name, here, sum);
+                    }));
             });
         });
+    }
+    static Expr byte_of(const Expr& word, const Type& tile, int j) {
+        const Expr byte = cast<std::uint8_t>(word >> (8 * j));
+        return cast<int>(tile.is_uint() ? byte : cast<std::int8_t>(byte));
     }
     Expr word_at(const place& from, const Expr& row, const Expr& column) {
         const Expr bytes = from.at + row * from.step;
         if (types_.at(from.name) == UInt(32)) return load(UInt(32), from.name, bytes / 4 + column);
+        if (types_.at(from.name) == UInt(8)) {
+            Expr word = cast<std::uint32_t>(0);
+            for (int j = 0; j < 4; ++j)
+                word = word | cast<std::uint32_t>(load(UInt(8), from.name, bytes + 4 * column + j)) << (8 * j);
+            return word;
+        }
         const auto half = [&](int j) { return load(BFloat(16), from.name, bytes / 2 + 2 * column + j); };
         return word_of(half(0), half(1));
     }
@@ -139,7 +156,60 @@ struct factors {
     std::vector<int> shape;
 };
 
+/// Rows of bytes times columns of bytes, one factor of both with a sign: the columns, or rows that are words.
+struct factors_of_bytes {
+    factors_of_bytes(int rows, int columns, int summed, bool in_words) {
+        const Var k("k"), k4("k4"), m("m"), n("n"), block("block");
+        const auto number = [](const Expr& i, const Expr& j, int a, int b) {
+            return cast<std::uint8_t>(i * a + j * b);
+        };
+        const auto word = [&](const Var& i, int a, int b) {
+            Expr all = cast<std::uint32_t>(0);
+            for (int j = 0; j < 4; ++j) all = all | cast<std::uint32_t>(number(4 * k4 + j, i, a, b)) << (8 * j);
+            return all;
+        };
+        Func bytes("bytes"), words("words"), right("right"), sums("sums");
+        bytes(k, m) = number(k, m, 5, 71);
+        words(k4, m) = word(m, 5, 71);
+        right(n, k4) = word(n, 3, 113);
+        const RDom each(0, summed / 4, "each");
+        std::vector<Expr> four;
+        for (int j = 0; j < 4; ++j) four.push_back(bytes(4 * each + j, m));
+        sums(n, m, block) = 0;
+        sums(n, m, block) +=
+            in_words ? dot_of_words(right(n, each), words(each, m)) : dot_of_words(word_of_bytes(four), right(n, each));
+        name = sums.name();
+        all(n, m, block) = sums(n, m, block) + 1;
+        for (Func factor : {bytes, words, right}) factor.compute_root();
+        sums.compute_at(all, block).bound_extent(n, columns).bound_extent(m, rows).bound_extent(block, 1);
+        sums.update().reorder(each, n, m).never_partition_all();
+        all.bound(n, 0, columns).bound(m, 0, rows);
+        shape = {columns, rows, 1};
+    }
+    Func all{"all"};
+    std::string name;
+    std::vector<int> shape;
+};
+
 }  // namespace
+
+TEST_CASE("tiles of bytes make the sums that the loops make") {
+    for (const auto& [rows, columns, summed] : {std::tuple(32, 32, 64), {48, 16, 128}})
+        for (const bool in_words : {false, true}) {
+            CAPTURE(rows, columns, summed, in_words);
+            factors_of_bytes of(rows, columns, summed, in_words), same(rows, columns, summed, in_words);
+            auto* played = new plays_tiles;
+            Pipeline tiled(of.all), plain(same.all);
+            tiled.add_custom_lowering_pass(new multiply_tiles({of.name}));
+            tiled.add_custom_lowering_pass(played);
+            plain.add_custom_lowering_pass(new multiply_bytes(false));
+            const Buffer<int> made = tiled.realize(of.shape), expected = plain.realize(same.shape);
+            CHECK(played->instructions["tile_matmul"] == rows * columns / 256 * summed / 64);
+            int wrong = 0;
+            expected.for_each_element([&](const int* at) { wrong += made(at) != expected(at); });
+            CHECK(wrong == 0);
+        }
+}
 
 TEST_CASE("tiles make the sums that the loops make, whatever is a part of two by two tiles") {
     for (const auto& [rows, columns, summed] : {std::tuple(32, 32, 64), {16, 16, 32}, {48, 64, 96}, {64, 16, 128}})

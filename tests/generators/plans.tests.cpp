@@ -72,7 +72,8 @@ std::deque<planned_graph> other_graphs() {
     using namespace golden_gradients;
     return {
         {{"of_codes", dsl::ir_of<planned::of_codes>}, {build(v3, "decode"), build(v4)}},
-        {{"one_digit", dsl::ir_of<planned::one_digit>}, {build(v3, "decode"), build(v4_bf16, "decode")}},
+        {{"one_digit", dsl::ir_of<planned::one_digit>},
+         {build(v3, "decode"), build(v4_bf16, "decode"), build(v4_bf16), build(amx)}},
         {{"two_digits", dsl::ir_of<planned::two_digits>}, {build(v4, "decode")}},
         {{"latents", dsl::ir_of<planned::latents>}, {build(v4, "decode")}},
         {{"pages", dsl::ir_of<planned::pages>}, {build(v4, "decode")}},
@@ -141,6 +142,8 @@ TEST_CASE("what no kernel is made of is refused by the plan, in one sentence eac
     schedule paired = in_v4;
     std::get<cpu_prefill>(paired).pairing = 2;
     refuses(dsl::ir_of<plain>, build(v4), paired, "a pairing of 2 needs q, k and v of bf16");
+    std::get<cpu_prefill>(paired).pairing = 4;
+    refuses(dsl::ir_of<plain>, build(amx), paired, "a pairing of 4 needs queries and keys, or weights and values");
     refuses(dsl::ir_of<plain>, build(v4), on_cuda, "expected a schedule for a CPU");
     refuses(dsl::ir_of<golden_gradients::causal_gradient>, build(v4), in_v4, "expected a schedule for a gradient");
     refuses(dsl::ir_of<differential>, build("vulkan"), on_vulkan, "more than one softmax has no kernel for Vulkan yet");
@@ -149,7 +152,7 @@ TEST_CASE("what no kernel is made of is refused by the plan, in one sentence eac
     refuses(dsl::ir_of<planned::chosen>, build("cuda"), on_cuda, "what is precomputed has no kernel on a GPU yet");
     refuses(dsl::ir_of<two_products>, build(v4), few, "no kernel for decode: an output has an axis of keys");
     std::get<cpu_prefill>(paired).pairing = 3;
-    refuses(dsl::ir_of<plain>, build(v4), paired, "pairing to be 1, 2 or 32, got 3");
+    refuses(dsl::ir_of<plain>, build(v4), paired, "pairing to be 1, 2, 4, 32 or 64, got 3");
 }
 
 TEST_CASE("cores that read rows in common share their tasks, and others do not", "[plans]") {

@@ -47,7 +47,7 @@ void refuses(const std::string& text, const std::string& sentence, const level& 
                          MessageMatches(ContainsSubstring(sentence)));
 }
 
-template <class Cut> void breaks(Cut s, int Cut::*field, int value, const std::string& sentence) {
+template <class Cut> void breaks(Cut s, int Cut::* field, int value, const std::string& sentence) {
     s.*field = value;
     CAPTURE(sentence);
     CHECK_THROWS_MATCHES(check(s, {64, 64}), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
@@ -238,8 +238,8 @@ template <class Cut> void breaks_common_limits(const Cut& s) {
     if constexpr (std::is_same_v<Cut, cpu_gradient>)
         breaks(s, &Cut::pairing, 3, "pairing to be 2 at most, got 3; try 2");
     if constexpr (std::is_same_v<Cut, cpu_prefill>) {
-        breaks(s, &Cut::pairing, 33, "pairing to be 32 at most, got 33; try 32");
-        breaks(s, &Cut::pairing, 3, "pairing to be 1, 2 or 32, got 3; try 1");
+        breaks(s, &Cut::pairing, 65, "pairing to be 64 at most, got 65; try 64");
+        breaks(s, &Cut::pairing, 3, "pairing to be 1, 2, 4, 32 or 64, got 3; try 1");
     }
 }
 }  // namespace

@@ -167,10 +167,7 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<pass_ove
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }
-    const bool in_integers = std::ranges::any_of(f.planned().passes_over_keys(), [](const key_pass* pass) {
-        return made_by<integer_dots>(pass->scores.how) || (pass->values && made_by<integer_dots>(pass->values->how));
-    });
-    if (!in_integers) return;
+    if (std::ranges::none_of(std::get<decode_plan>(f.planned().body).cores, multiplies_integers)) return;
     attention.add_custom_lowering_pass(new interleave_stores);
     attention.add_custom_lowering_pass(new multiply_bytes(f.request.target->integers == integer_products::of_words));
 }

@@ -3,6 +3,7 @@
 #include "cpu/register_tile.hpp"
 #include "cpu/score_tile_schedule.hpp"
 #include "cpu/stage_schedules.hpp"
+#include "passes/multiply_bytes.hpp"
 #include "passes/multiply_tiles.hpp"
 #include "passes/prefetch_rows.hpp"
 
@@ -21,10 +22,11 @@ void schedule_turned(const cpu_prefill& cut, prefill_values& its, const kernel_f
                      const LoopLevel& block) {
     // Schedule
     const Var k2 = its.value_pairs.args()[0], kx("kx"), dx("dx");
-    const int square = std::gcd(cut.lanes, std::gcd(cut.key_block / 2, f.value_depth()));
+    const int words = cut.key_block / (its.of_codes() ? bytes_of_word : 2),
+              square = std::gcd(cut.lanes, std::gcd(words, f.value_depth() / its.coded.pieces));
     its.value_pairs.compute_at(block)
         .hoist_storage(task)
-        .bound_extent(k2, cut.key_block / 2)
+        .bound_extent(k2, words)
         .bound_extent(f.d, f.value_depth())
         .bound_extent(f.kb, 1);
     its.value_pairs.split(k2, k2, kx, square)
@@ -59,6 +61,40 @@ void schedule_pairs_of_bf16(const cpu_prefill& cut, prefill_values& its, const k
         .vectorize(f.d, std::gcd(2 * cut.lanes, f.value_depth()));
 }
 
+/// Weights and values of four keys as words.
+void schedule_words_of_codes(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& task,
+                             const LoopLevel& block, const std::function<void(Func)>& in_tile) {
+    // Schedule
+    const Var k4 = its.weight_pairs.args()[1];
+    const RVar keys("keys"), kx("kx");
+    const int words = cut.key_block / bytes_of_word;
+    in_tile(its.coded.largest);
+    its.coded.largest.update()
+        .reorder(f.qi, its.coded.each_key)
+        .vectorize(f.qi, cut.lanes)
+        .unroll(f.qi)
+        .never_partition(std::vector<VarOrRVar>{its.coded.each_key});
+    in_tile(its.weight_pairs);
+    its.weight_pairs.hoist_storage(task).bound_extent(k4, words).never_partition(std::vector<VarOrRVar>{k4});
+    if (its.in_tiles())
+        schedule_turned(cut, its, f, task, block);
+    else
+        its.value_pairs.compute_at(block)
+            .hoist_storage(task)
+            .bound_extent(k4, words)
+            .bound_extent(f.d, f.value_depth())
+            .bound_extent(f.kb, 1)
+            .reorder(f.d, k4)
+            .vectorize(f.d, std::gcd(4 * cut.lanes, f.value_depth() / its.coded.pieces))
+            .never_partition(std::vector<VarOrRVar>{k4});
+    if (its.coded.pieces > 1) its.value_pairs.unroll(f.d);  // branches on a channel's position are constants then
+    its.coded.without_step.compute_at(block).bound_extent(f.kb, 1);
+    its.coded.without_step.update()
+        .split(its.coded.each_key, keys, kx, std::gcd(cut.lanes, cut.key_block))
+        .atomic()
+        .vectorize(kx);
+}
+
 void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
     // Schedule. Loops that are clipped (subblocks.hpp) are not partitioned.
     const int lanes = cut.lanes, tile = cut.query_tile;
@@ -88,7 +124,7 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
             .unroll(f.qi)
             .never_partition(std::vector<VarOrRVar>{its.masked.x, its.masked.y});
     scores.schedule_pairs(cut, LoopLevel(its.state, f.qi), task);
-    scores.schedule_products(cut, LoopLevel(its.scores, f.ki), tile, cut.key_tile, lanes);
+    scores.schedule_products(LoopLevel(its.scores, f.ki), tile, cut.key_tile, lanes);
     for (Func row : its.weights.of_rows()) {
         in_tile(row);
         Stage add = row.update();
@@ -106,6 +142,8 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     }
     if (its.values && its.values->pairs_of_bf16())
         schedule_pairs_of_bf16(cut, *its.values, f, task, LoopLevel(its.state, its.blocks.x), in_tile);
+    if (its.values && its.values->of_codes())
+        schedule_words_of_codes(cut, *its.values, f, task, LoopLevel(its.state, its.blocks.x), in_tile);
 }
 
 void schedule_values(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& chunk,
@@ -123,26 +161,36 @@ void schedule_values(const cpu_prefill& cut, prefill_values& its, const kernel_f
     };
     if (its.tiled()) {
         its.weighted.bound_extent(f.qi, cut.query_tile).bound_extent(f.d, cut.chunk).vectorize(f.qi, lanes);
+    } else if (its.in_tiles()) {
+        in_tiles(its.weighted);
+        its.accumulated.compute_at(chunk)
+            .bound_extent(f.qi, cut.query_tile)
+            .bound_extent(f.d, cut.chunk)
+            .bound_extent(f.qt, 1)
+            .bound_extent(f.kb, 1)
+            .vectorize(f.qi, lanes);
     } else {
         in_tiles(its.weighted);
         in_registers(its.accumulated);
     }
-    if (its.of_masked) {
+    if (its.guarded.defined()) {
         in_tiles(its.weighted.update(its.tiled() ? 1 : 0));
         in_registers(its.guarded);
-        schedule_masked_values(*its.of_masked, block);
     }
+    if (its.of_masked) schedule_masked_values(*its.of_masked, block);
     const auto one_loop = [](Stage sums, const RDom& keys) {
         sums.never_partition(std::vector<VarOrRVar>{register_tile::loop(keys)});
     };
     if (its.tiled())  // for multiply_tiles
         its.weighted.update().reorder(its.added.x, its.added.y, f.qi, f.d).never_partition_all();
+    else if (its.in_tiles())
+        its.accumulated.update().reorder(its.added.x, f.qi, f.d).never_partition_all();
     else
         one_loop(tile.add(its.accumulated.update(), its.added), its.added);
     if (its.tiled() || its.pairs_of_bf16()) {  // within a tile each vector would ask
         its.guarded.update().reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y);
         one_loop(tile.write_out(its.guarded.update()), its.looked_at);
-    } else if (its.of_masked) {
+    } else if (its.guarded.defined()) {
         one_loop(tile.add(its.guarded.update(), its.looked_at), its.looked_at);
     }
 }
@@ -190,6 +238,11 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
     if (values.pairs_of_bf16()) {
         for (const Func& pairs : {values.weight_pairs, values.value_pairs}) add(pairs, pairs.args()[2], 2);
         add(values.accumulated, values.added.y, 2), add(values.guarded, values.looked_at.y, 2);
+    } else if (values.of_codes()) {
+        add(values.coded.largest, values.coded.each_key.x);
+        add(values.weight_pairs, values.weight_pairs.args()[1], bytes_of_word);
+        add(values.value_pairs, values.value_pairs.args()[1], bytes_of_word);
+        add(values.accumulated, values.added.x, bytes_of_word), add(values.guarded, values.looked_at.x);
     } else {
         add(values.accumulated, values.added.x, 1, values.planned().keys);
         add(values.guarded, values.looked_at.x);
@@ -236,10 +289,15 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<pass_ov
         skip_empty_blocks(stage_loop(state.state, state.blocks.x), state.parts.visits_of_block,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_keys(state, frame, attention);
-        if (state.values && state.values->tiled() && f.request.target->bf16_tiles)
-            attention.add_custom_lowering_pass(new multiply_tiles(
-                {state.scores_at.contractions.front().product.name(), state.values->weighted.name()}));
+        if (!state.values || !state.values->in_tiles() || !f.request.target->bf16_tiles) continue;
+        const score_tile::contraction& product = state.scores_at.contractions.front();
+        attention.add_custom_lowering_pass(
+            state.values->of_codes() ? new multiply_tiles({product.dots.name(), state.values->accumulated.name()})
+                                     : new multiply_tiles({product.product.name(), state.values->weighted.name()}));
     }
+    if (!cores.empty() && std::ranges::any_of(std::get<prefill_plan>(f.planned().body).cores, multiplies_integers))
+        attention.add_custom_lowering_pass(
+            new multiply_bytes(f.request.target->integers == integer_products::of_words));
     for (quadratic_outputs& each : all.pairs) {
         schedule_pairs(cut, each, f);
         skip_empty_blocks(stage_loop(each.tile, each.guarded), each.visits_of_block, {}, f, attention);

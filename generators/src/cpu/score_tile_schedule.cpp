@@ -28,28 +28,29 @@ void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel
         schedule_transposed(each, f_, lanes_, {cut.query_tile, f_.cut.key_block}, tile, storage);
 }
 
-void score_tile_schedule::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,
+void score_tile_schedule::schedule_rows(const score_tile::stored_rows& its, const LoopLevel& block,
                                         const LoopLevel& storage) {
     // Schedule
+    const auto& [of_rows, channels, of_query, pieces] = its;
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
+    Func rows = of_rows;
     rows.compute_at(block)
         .hoist_storage(storage)
         .bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block)
         .bound_extent(of, 1);
-    const int vector = fixed ? std::gcd(lanes_, channels) : 1;
+    const int vector = channels > 0 ? std::gcd(lanes_, channels) : 1;
     if (vector < 4) {
         rows.vectorize(f_.d, lanes_, TailStrategy::GuardWithIf);
         return;
     }
-    schedule_row_vectors(rows, channels);
+    schedule_row_vectors(rows, channels, pieces);
 }
 
 void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
     // In decode rows of a tensor are made by their users.
     const bool by_channels = its_.along == score_tile::lanes::channels;
     for (const score_tile::stored_rows& stored : its_.stored)
-        if (stored.of_query == of_query && !by_channels)
-            schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+        if (stored.of_query == of_query && !by_channels) schedule_rows(stored, block, storage);
     for (Func& kept : of_query ? its_.hoisted_of_queries : its_.hoisted_of_keys)
         schedule_hoisted(kept, of_query, block);
     if (by_channels) return;
@@ -94,7 +95,7 @@ void score_tile_schedule::schedule_broadcast(score_tile::contraction& c, bool of
             .vectorize(f_.d, std::gcd(2 * lanes_, f_.depth()));
     // Keys are read once for each vector of queries. The queries' own copy is small, and free of branches.
     else if (!is_of_bf16(c.how) && of_query && c.fixed && !is_stored(c.query_rows))
-        schedule_rows(c.query_rows, true, f_.depth(), true, block, storage);
+        schedule_rows({c.query_rows, f_.depth(), true}, block, storage);
 }
 
 /// The factor of a product whose positions lie in lanes.
@@ -111,7 +112,11 @@ void score_tile_schedule::schedule_panel(score_tile::contraction& c, bool of_que
     }
     // Channels a power of two apart would fall into a few sets of the cache.
     if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes_);
-    const int channels_of_row = made_by<bf16_tiles>(c.how) ? f_.depth() / 2 : f_.depth();
+    const int channels_of_row = f_.depth() / (made_by<bf16_tiles>(c.how) ? 2 : std::max(integers_at_a_time(c.how), 1));
+    if (made_by<integer_dots>(c.how)) {
+        c.integers.offset.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+        c.integers.offset.vectorize(i, vector).update().reorder(i, c.each).vectorize(i, vector);
+    }
     const int transposed = c.fixed ? std::gcd(vector, channels_of_row) : 1;
     if (transposed < 4) {
         c.panel.vectorize(i, vector);
@@ -238,10 +243,11 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
         c.dots.update().unroll(step);  // of 16 registers LLVM would put sums of unrolled steps into memory
 }
 
-void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
+void score_tile_schedule::schedule_row_vectors(Func rows, int channels, int pieces) const {
     // Schedule
     const Var dx("dx");
-    const int vector = std::gcd(lanes_, channels);
+    const bool in_bytes = its_.along == score_tile::lanes::queries && rows.type().bytes() == 1;
+    const int vector = std::gcd(in_bytes ? 4 * lanes_ : lanes_, channels / pieces);
     rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
     // Written out, so that the place of a row is found once, and branches on a channel's position are constants.
     if (channels / vector <= 32) rows.unroll(f_.d);
@@ -294,27 +300,26 @@ std::vector<row_loop> score_tile_schedule::row_loops() const {
     return all;
 }
 
-void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLevel& tile, int in_lanes, int others,
-                                            int vector) {
+void score_tile_schedule::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
     // Schedule
-    const int depth_unroll = cut.depth_unroll;
     const Var lane = its_.pair()[0], other = its_.pair()[1];
     for (score_tile::contraction& c : its_.contractions) {
-        Func& product = c.product;
+        Func& product = made_by<integer_dots>(c.how) ? c.dots : c.product;
         product.compute_at(tile)
             .bound_extent(lane, in_lanes)
             .bound_extent(other, others)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
-        if (made_by<bf16_tiles>(c.how)) {  // for multiply_tiles
-            product.update().reorder(c.each.x, c.each.y, lane, other).never_partition_all();
+        if (is_of_tiles(c.how)) {  // for multiply_tiles
+            std::vector<VarOrRVar> order{c.each.x, lane, other};
+            if (c.each.dimensions() == 2) order.insert(order.begin() + 1, c.each.y);
+            product.update().reorder(order).never_partition_all();
             continue;
         }
         const register_tile sums{lane, other, vector};
         sums.write_out(product);
         sums.add(product.update(), c.each);
-        if (made_by<bf16_pairs>(c.how) ? f_.depth() % (2 * depth_unroll) == 0 : c.fixed)
-            product.update().unroll(sums.loop(c.each), depth_unroll);
+        if (c.fixed && its_.written_out() > 1) product.update().unroll(sums.loop(c.each), its_.written_out());
     }
 }
 

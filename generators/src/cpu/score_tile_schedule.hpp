@@ -24,12 +24,12 @@ public:
     /// lanes of a vector are summed, a `row` at a time. Keys that a formula computes are computed once for all `keys`.
     void schedule_dots(const cpu_decode& cut, const Halide::LoopLevel& row, const Halide::LoopLevel& rows,
                        const Halide::LoopLevel& keys);
-    /// Rows of so many channels, made by vectors.
-    void schedule_row_vectors(Halide::Func rows, int channels) const;
+    /// Rows of so many channels, made by vectors; each of some pieces of a row has one formula for all its channels.
+    void schedule_row_vectors(Halide::Func rows, int channels, int pieces = 1) const;
     /// The numbers that a tile reads from tensors of pairs, if queries are in lanes.
     void schedule_pairs(const cpu_prefill& cut, const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
-    void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
+    void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
     /// Decode: whether rows of keys or values are read in place, not formed first.
     bool is_read_in_place(int tensor) const;
@@ -50,7 +50,7 @@ public:
 private:
     void schedule_integers(score_tile::contraction& c, const cpu_decode& cut, const Halide::LoopLevel& rows,
                            const Halide::LoopLevel& keys_of_step);
-    void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
+    void schedule_rows(const score_tile::stored_rows& its, const Halide::LoopLevel& block,
                        const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_hoisted(Halide::Func& kept, bool of_query, const Halide::LoopLevel& block);

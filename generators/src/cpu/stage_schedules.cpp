@@ -268,7 +268,7 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
         .bound_extent(qt, 1)
         .vectorize(ki, vector)
         .unroll(ki);
-    scores.schedule_products(cut, LoopLevel(tile, its.of == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)),
+    scores.schedule_products(LoopLevel(tile, its.of == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)),
                              in_lanes, others, vector);
     for (Func* row : {&its.maximum, &its.inverse})
         if (row->defined())

@@ -97,8 +97,10 @@ std::string words_of(const multiplication& how) {
                                    is.of_warpgroup ? "a warpgroup" : "a warp",
                                    is.products == 1 ? "" : fmt::format(", {} for one of f32", is.products));
             else
-                return fmt::format("{} {} at a time{}", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words",
-                                   is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));
+                return (is.of_tiles
+                            ? fmt::format("tiles of {} x {} bytes", rows_of_tile, bytes_of_tile)
+                            : fmt::format("{} {} at a time", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words")) +
+                       (is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));
         },
         how);
 }

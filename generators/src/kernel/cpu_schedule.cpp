@@ -71,20 +71,22 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     // first-level cache no more than it gives. At an edge only sub-blocks of the 128 keys are visited. In a window a
     // tile of 16 queries wins by the pairs that it does not compute: with a window of 256 keys it computes 1.06 times
     // the visible pairs, 48 queries 1.19 times.
-    if (isa.lanes == 16 && pairing == 1) {
+    if (isa.lanes == 16 && (pairing == 1 || pairing == bytes_of_word)) {
         const bool window = hides == masking::window;
         s.query_tile = s.query_block = window ? 16 : 32;
         s.key_block = window ? 64 : 128;
         if (window) s.key_tile = 16;
         if (window && value_depth % 16 == 0) s.value_tile = s.chunk = 16;
     }
+    // Each block of queries lays the values of four keys beside each other anew.
+    if (pairing == bytes_of_word && hides != masking::window) s.query_block = 4 * s.query_tile;
     // Each block of queries lays the values of two keys beside each other anew.
     if (pairing == 2 && hides != masking::window) {
         s.query_tile = hides == masking::none ? 64 : 32;
         s.query_block = 2 * s.query_tile, s.key_block = 128;
         if (hides == masking::none) s.key_tile = 4, s.value_tile = std::min(s.value_tile, 4);
     }
-    if (pairing == bf16_of_tile) return default_of_tiles(s, depths, hides);
+    if (is_tiled(s)) return default_of_tiles(s, depths, hides);
     // So shallow that the sums of a whole row fit beside its keys, which costs less in between. 16 queries divide more
     // lengths than 24: of 128 queries none is computed in vain.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {

@@ -103,8 +103,9 @@ bool may_pair_bf16(const kernel_request& request) {
            depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
 }
 
-bool fills_tiles_of_bf16(const kernel_request& request) {
-    return !request.facts->gradient && request.depths.depth % bf16_of_tile == 0 &&
+/// Tiles with rows of so many elements.
+bool fills_tiles(const kernel_request& request, int elements) {
+    return !request.facts->gradient && request.depths.depth % elements == 0 &&
            request.depths.value_depth % rows_of_tile == 0 &&
            std::ranges::all_of(request.core().cores(), [](const plan* core) { return core->further.empty(); });
 }
@@ -113,11 +114,13 @@ bool fills_tiles_of_bf16(const kernel_request& request) {
 
 int widest_pairing(const kernel_request& request) {
     if (!may_pair_bf16(request)) return 1;
-    return fills_tiles_of_bf16(request) ? bf16_of_tile : 2;
+    return fills_tiles(request, bf16_of_tile) ? bf16_of_tile : 2;
 }
 
 int usual_pairing(const kernel_request& request) {
     const int of_level = request.target->bf16_tiles ? bf16_of_tile : request.target->bf16_dot ? 2 : 1;
+    if (may_multiply_bytes(request))
+        return request.target->bf16_tiles && may_tile_bytes(request) ? bytes_of_tile : bytes_of_word;
     return of_level <= widest_pairing(request) ? of_level : 1;
 }
 
@@ -126,7 +129,18 @@ namespace {
 bool fills_vectors(const narrow_rows& rows, int depth) {
     return rows.block == 0 || (rows.block % coded_channels == 0 && depth % rows.block == 0);
 }
+
+/// Whether all channels of a row share the scale, as prefill wants it: decode also adds up blocks by their scales.
+bool has_one_scale(const kernel_request& request, int tensor) {
+    return narrow_rows_of(request.graph(), request.facts->depends, tensor).has_value();
+}
 }  // namespace
+
+bool may_multiply_bytes(const kernel_request& request) {
+    return !request.facts->gradient && std::ranges::any_of(request.core().cores(), [&](const plan* core) {
+        return scores_of_bytes(request, *core) || values_of_bytes(request, *core);
+    });
+}
 
 int integers_of_scores(const kernel_request& request, const plan& core) {
     if (request.target->integers == integer_products::none || request.depths.depth % coded_channels != 0 ||
@@ -149,6 +163,25 @@ int integers_of_values(const kernel_request& request, const plan& core) {
     const bool in_bytes = request.target->integers == integer_products::of_bytes ||
                           (core.weight_digits == 1 && pair_fits_word(core.weight_steps(), values->magnitude()));
     return in_bytes ? 4 : 2;
+}
+
+bool may_tile_bytes(const kernel_request& request) {
+    return fills_tiles(request, bytes_of_tile) && std::ranges::all_of(request.core().cores(), [&](const plan* core) {
+               return scores_of_bytes(request, *core) && values_of_bytes(request, *core);
+           });
+}
+
+bool scores_of_bytes(const kernel_request& request, const plan& core) {
+    return request.target->integers == integer_products::of_bytes &&
+           integers_of_scores(request, core) == bytes_of_word && has_one_scale(request, core.key);
+}
+
+bool values_of_bytes(const kernel_request& request, const plan& core) {
+    const operation rounds = core.weights >= 0 ? request.graph().nodes[core.weights].op : operation::constant;
+    const bool of_softmax = core.weights_by == statistic::softmax && rounds == operation::in_u8 &&
+                            request.graph().nodes[core.weights].arguments[0] == core.statistic_node;
+    return of_softmax && request.target->integers == integer_products::of_bytes &&
+           integers_of_values(request, core) == bytes_of_word && has_one_scale(request, core.value);
 }
 
 void check(const kernel_request& request) {

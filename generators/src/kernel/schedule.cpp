@@ -45,38 +45,38 @@ void pairs_channels(int pairing, int depth) {
         refuse_field("pairing", fmt::format("1 where the depth, {}, is odd", depth), pairing, 1);
 }
 
-/// Tiles are of 16 rows and columns, and of 32 bf16.
+/// Tiles are of 16 rows and columns, and of 32 bf16 or 64 bytes.
 void fills_tiles(const cpu_prefill& s, const depth_pair& depths) {
-    if (depths.depth % bf16_of_tile != 0 || depths.value_depth % rows_of_tile != 0)
+    if (depths.depth % s.pairing != 0 || depths.value_depth % rows_of_tile != 0)
         refuse_field("pairing",
                      fmt::format("1 where the depths, {} and {}, are no multiples of {} and {}", depths.depth,
-                                 depths.value_depth, bf16_of_tile, rows_of_tile),
+                                 depths.value_depth, s.pairing, rows_of_tile),
                      s.pairing, 1);
     multiple("query_tile", s.query_tile, "the rows of a tile", rows_of_tile);
     multiple("key_tile", s.key_tile, "the rows of a tile", rows_of_tile);
     multiple("value_chunk", s.chunk, "the rows of a tile", rows_of_tile);
     divides("value_chunk", s.chunk, "the value depth", depths.value_depth);
     const int across = s.query_tile / rows_of_tile;  // products of tiles are written out, too
-    at_most("key_tile", s.key_tile, most_written_out * bf16_of_tile / (across * depths.depth) * rows_of_tile,
+    at_most("key_tile", s.key_tile, most_written_out * s.pairing / (across * depths.depth) * rows_of_tile,
             "query_tile and the depth");
-    at_most("key_block", s.key_block, most_written_out * rows_of_tile / (across * s.chunk) * bf16_of_tile,
+    at_most("key_block", s.key_block, most_written_out * rows_of_tile / (across * s.chunk) * s.pairing,
             "query_tile and value_chunk");
 }
 
 void check_rules(const cpu_prefill& s, const depth_pair& depths) {
     const int depth = depths.depth;
-    if (s.pairing != 1 && s.pairing != 2 && s.pairing != bf16_of_tile)
-        refuse_field("pairing", fmt::format("1, 2 or {}", bf16_of_tile), s.pairing, 1);
+    if (s.pairing != 1 && s.pairing != 2 && s.pairing != bytes_of_word && !is_tiled(s))
+        refuse_field("pairing", fmt::format("1, 2, {}, {} or {}", bytes_of_word, bf16_of_tile, bytes_of_tile),
+                     s.pairing, 1);
     pairs_channels(s.pairing, depth);
     if (s.pairing != 1) multiple("key_block", s.key_block, "pairing", s.pairing);
-    if (s.pairing == bf16_of_tile) fills_tiles(s, depths);
+    if (is_tiled(s)) fills_tiles(s, depths);
     multiple("query_tile", s.query_tile, "lanes", s.lanes);
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
     divides("depth_unroll", s.depth_unroll, "the depth", depth);
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
     multiple("value_chunk", s.chunk, "value_tile", s.value_tile);
-    fits_loops(s.query_tile / s.lanes, s.pairing == bf16_of_tile ? 1 : s.depth_unroll, s.key_tile, "value_tile",
-               s.value_tile);
+    fits_loops(s.query_tile / s.lanes, is_tiled(s) ? 1 : s.depth_unroll, s.key_tile, "value_tile", s.value_tile);
 }
 
 void check_rules(const cpu_decode& s, const depth_pair&) {
@@ -214,7 +214,9 @@ int pairing_of(const schedule& s) {
         s);
 }
 
-bool is_tiled(const schedule& s) { return pairing_of(s) == bf16_of_tile; }
+bool multiplies_bytes(const schedule& s) { return pairing_of(s) == bytes_of_word || pairing_of(s) == bytes_of_tile; }
+
+bool is_tiled(const schedule& s) { return pairing_of(s) == bf16_of_tile || pairing_of(s) == bytes_of_tile; }
 
 int splits_of(const schedule& s) {
     return std::visit(

@@ -11,7 +11,7 @@ namespace attune::generators::inline kernel {
 /// compile for hours, and other fields would fill memory.
 namespace most {
 inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
-                     key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
+                     key_tile = 64, value_tile = 256, chunk = 4096, pairing = 64;
 inline constexpr int key_splits = 1024;  // on a GPU shared memory holds a weight for each when they are merged
 inline constexpr int warps = 32, tiles = 4;
 inline constexpr int block_of_tokens = 32, rows = 32, vectors = 16;  // for a recurrence, whose loops are written out

@@ -1,5 +1,6 @@
 #include "passes/multiply_bytes.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace attune::generators::inline passes {
@@ -7,6 +8,35 @@ using namespace Halide;
 using namespace Halide::Internal;
 
 namespace {
+
+/// Words of four bytes each. A word, or a vector of them, that lies in memory is read as it lies.
+Expr word_of(const std::vector<Expr>& bytes) {
+    const int lanes = bytes[0].type().lanes();
+    const auto* broadcast = bytes[0].as<Broadcast>();
+    if (broadcast && std::ranges::all_of(bytes, [](const Expr& byte) { return byte.as<Broadcast>() != nullptr; })) {
+        std::vector<Expr> each;
+        for (const Expr& byte : bytes) each.push_back(byte.as<Broadcast>()->value);
+        return Broadcast::make(word_of(each), broadcast->lanes);
+    }
+    const auto first_of = [](const Load* load) {
+        const auto* along = load->index.as<Ramp>();
+        return along ? along->base : load->index;
+    };
+    const auto* first = bytes[0].as<Load>();
+    bool lie_together = first && is_const_one(first->predicate);
+    for (int i = 0; lie_together && i < 4; ++i) {
+        const auto* load = bytes[static_cast<std::size_t>(i)].as<Load>();
+        const auto* along = load ? load->index.as<Ramp>() : nullptr;
+        lie_together = load && load->name == first->name && is_const_one(load->predicate) &&
+                       (lanes == 1 || (along && is_const(along->stride, 4))) &&
+                       is_const(simplify(first_of(load) - first_of(first)), i);
+    }
+    if (!lie_together) return reinterpret(UInt(32, lanes), Shuffle::make_interleave(bytes));
+    const Type all = first->type.with_lanes(4 * lanes);
+    return reinterpret(UInt(32, lanes),
+                       Load::make(all, first->name, Ramp::make(first_of(first), 1, 4 * lanes), first->image,
+                                  first->param, const_true(4 * lanes), ModulusRemainder()));
+}
 
 /// A vector of bytes without a sign; undefined if the numbers may be others. Halide gives small ones a sign.
 Expr without_sign(const Expr& e) {
@@ -34,16 +64,40 @@ byte_factors factors_of(const Expr& sums) {
 
 }  // namespace
 
+Expr word_of_bytes(const std::vector<Expr>& bytes) {
+    return Call::make(UInt(32), name_of_words, bytes, Call::PureExtern);
+}
+
+Expr dot_of_words(const Expr& without_sign, const Expr& with_sign) {
+    return Call::make(Int(32), name_of_dots, {without_sign, with_sign}, Call::PureExtern);
+}
+
+Expr multiply_bytes::sums(const Expr& without_sign, const Expr& with_sign) const {
+    const Expr products = widening_mul(without_sign, with_sign);
+    const int lanes = products.type().lanes() / 4;
+    if (!in_pairs_) return VectorReduce::make(VectorReduce::Add, cast(Int(32, 4 * lanes), products), lanes);
+    const Expr pairs = VectorReduce::make(VectorReduce::SaturatingAdd, products, 2 * lanes);
+    return VectorReduce::make(VectorReduce::Add, cast(Int(32, 2 * lanes), pairs), lanes);
+}
+
 Expr multiply_bytes::visit(const VectorReduce* sum) {
     const int lanes = sum->type.lanes();
     const bool of_four =
         sum->op == VectorReduce::Add && sum->type.element_of() == Int(32) && sum->value.type().lanes() == 4 * lanes;
     const auto [without_sign, with_sign] = of_four ? factors_of(sum->value) : byte_factors{};
     if (!with_sign.defined()) return IRMutator::visit(sum);
-    const Expr products = widening_mul(mutate(without_sign), mutate(with_sign));
-    if (!in_pairs_) return VectorReduce::make(VectorReduce::Add, cast(Int(32, 4 * lanes), products), lanes);
-    const Expr pairs = VectorReduce::make(VectorReduce::SaturatingAdd, products, 2 * lanes);
-    return VectorReduce::make(VectorReduce::Add, cast(Int(32, 2 * lanes), pairs), lanes);
+    return sums(mutate(without_sign), mutate(with_sign));
+}
+
+Expr multiply_bytes::visit(const Call* call) {
+    if (call->name == name_of_words) {
+        std::vector<Expr> bytes;
+        for (const Expr& byte : call->args) bytes.push_back(mutate(byte));
+        return word_of(bytes);
+    }
+    if (call->name != name_of_dots) return IRMutator::visit(call);
+    const int lanes = 4 * call->type.lanes();
+    return sums(reinterpret(UInt(8, lanes), mutate(call->args[0])), reinterpret(Int(8, lanes), mutate(call->args[1])));
 }
 
 }  // namespace attune::generators::inline passes

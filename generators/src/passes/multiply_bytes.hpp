@@ -1,7 +1,18 @@
 #pragma once
 #include <Halide.h>
 
+#include <vector>
+
 namespace attune::generators::inline passes {
+
+// Calls that only multiply_bytes knows. They say of words of four bytes what Halide says of vectors of bytes alone.
+
+/// Four bytes as a u32, the first one in its lowest bits.
+Halide::Expr word_of_bytes(const std::vector<Halide::Expr>& bytes);
+inline constexpr const char* name_of_words = "word_of_bytes";
+/// The sum of the products of four bytes without a sign and four with one, as an i32.
+Halide::Expr dot_of_words(const Halide::Expr& without_sign, const Halide::Expr& with_sign);
+inline constexpr const char* name_of_dots = "dot_of_words";
 
 /// Lowering pass: maps sums of four products of bytes, one factor without a sign, to instructions.
 ///
@@ -16,8 +27,12 @@ public:
 protected:
     using IRMutator::visit;
     Halide::Expr visit(const Halide::Internal::VectorReduce* sum) override;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
 
 private:
+    /// The sums of each four neighbouring products.
+    Halide::Expr sums(const Halide::Expr& without_sign, const Halide::Expr& with_sign) const;
+
     const bool in_pairs_;
 };
 

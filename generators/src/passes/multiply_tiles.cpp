@@ -1,5 +1,7 @@
 #include "passes/multiply_tiles.hpp"
 
+#include "passes/multiply_bytes.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -13,7 +15,7 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr int side = 16;  ///< rows of a tile, and words of a row, each a sum or two neighbours
-constexpr int bytes_of_row = 64;
+constexpr int bytes_of_row = 64, bytes_of_word = 4;
 constexpr int tiles_beside = 2;  ///< tiles of a factor: four of eight registers hold sums
 
 /// A loop nest with one store in it, taken apart.
@@ -59,20 +61,19 @@ protected:
     void visit(const Load* load) override { found = load, ++count; }
 };
 
-/// The reads of a factor: bf16, or words that hold two neighbours.
+/// The reads of a factor: bf16 or bytes, or words that hold two or four neighbours.
 struct factor {
+    Type type;  ///< of a tile
     std::string buffer;
-    Expr first;          ///< the place of its first element, in elements, as are the steps
-    Expr along, summed;  ///< the step to the next row or column; to the next two neighbours of the summed index
+    Expr first;          ///< the place of its first element, in bytes, as are the steps
+    Expr along, summed;  ///< the step to the next row or column; to the next word of the summed index
     bool in_words{};
 
     /// A tile of 16 rows, `step` apart.
     Expr tile(const Expr& at, const Expr& step) const {
-        const int bytes = in_words ? 4 : 2;
-        return Call::make(
-            BFloat(16, 512), "tile_load",
-            {side, bytes_of_row, Variable::make(Handle(), buffer), simplify(at * bytes), simplify(step * bytes)},
-            Call::Intrinsic);
+        return Call::make(type, "tile_load",
+                          {side, bytes_of_row, Variable::make(Handle(), buffer), simplify(at), simplify(step)},
+                          Call::Intrinsic);
     }
 };
 
@@ -80,21 +81,29 @@ struct factor {
 class product_of_tiles {
 public:
     product_of_tiles(const std::string& name, const nest& its) : name_(name) {
-        const Expr index = substitute(its.named, its.store->index), value = substitute(its.named, its.store->value);
+        const Expr index = substitute(its.named, its.store->index),
+                   value = substitute_in_all_lets(substitute(its.named, its.store->value));
         const auto* sum = value.as<Add>();
-        const auto* before = sum ? sum->a.as<Load>() : nullptr;
-        const auto* times = sum ? sum->b.as<Mul>() : nullptr;
-        if (!before || before->name != name || !times) unexpected("no sum of products");
+        const bool sums_first = sum && sum->a.as<Load>();  // Halide puts either first
+        const auto* before = sum ? (sums_first ? sum->a : sum->b).as<Load>() : nullptr;
+        const Expr added = sum ? (sums_first ? sum->b : sum->a) : Expr();
+        const auto* times = added.as<Mul>();
+        const auto* dot = added.as<Call>();
+        of_bytes_ = dot && dot->name == name_of_dots;
+        if (!before || before->name != name || (!times && !of_bytes_)) unexpected("no sum of products");
+        const Expr &a = times ? times->a : dot->args[0], &b = times ? times->b : dot->args[1];
         for (const For* loop : its.loops) {
             first_[loop->name] = substitute(its.named, loop->min);
-            place(loop, index, times->a, times->b);
+            place(loop, index, a, b);
         }
-        if (!pair_ || !summed_ || !of_a_ || !of_b_) unexpected("no rows, columns and neighbours");
+        if ((!pair_ && !of_bytes_) || !summed_ || !of_a_ || !of_b_) unexpected("no rows, columns and neighbours");
         // Columns lie side by side in the sums.
         const bool a_is_right = is_const_one(step_of(index, of_a_));
         const For *rows = a_is_right ? of_b_ : of_a_, *columns = a_is_right ? of_a_ : of_b_;
-        left_ = read(a_is_right ? times->b : times->a, rows), right_ = read(a_is_right ? times->a : times->b, columns);
-        if (!right_.in_words || !is_const_one(right_.along) || !is_const(left_.summed, left_.in_words ? 1 : 2))
+        const Type first = of_bytes_ ? UInt(8, 1024) : BFloat(16, 512), second = of_bytes_ ? Int(8, 1024) : first;
+        left_ = a_is_right ? read(b, rows, second) : read(a, rows, first);
+        right_ = a_is_right ? read(a, columns, first) : read(b, columns, second);
+        if (!right_.in_words || !is_const(right_.along, bytes_of_word) || !is_const(left_.summed, bytes_of_word))
             unexpected("a factor that lies otherwise");
         sums_ = at_first(index), row_step_ = step_of(index, rows);
         row_count_ = extent_of(rows), column_count_ = extent_of(columns), word_count_ = extent_of(summed_);
@@ -111,7 +120,7 @@ public:
 
 private:
     [[noreturn]] void unexpected(const char* what) const {
-        throw CompileError("tiles of " + name_ + ": expected a product of matrices of bf16, got " + what);
+        throw CompileError("tiles of " + name_ + ": expected a product of matrices of bf16 or of bytes, got " + what);
     }
 
     int extent_of(const For* loop) const {
@@ -127,12 +136,13 @@ private:
         if (in_sums && in_a != in_b)
             is = in_a ? &of_a_ : &of_b_;
         else if (!in_sums && in_a && in_b)
-            is = loop->name.ends_with("$x") ? &pair_ : &summed_;
+            is = loop->name.ends_with("$x") && !of_bytes_ ? &pair_ : &summed_;
         if (!is || *is) unexpected("another loop");
         *is = loop;
     }
 
-    factor read(const Expr& value, const For* side_of) const {
+    factor read(const Expr& value, const For* side_of, const Type& tile) const {
+        if (of_bytes_) return read_bytes(value, side_of, tile);
         finds_load load;
         value.accept(&load);
         const auto* widened = value.as<Cast>();
@@ -141,7 +151,30 @@ private:
         const bool in_words = load.found->type == UInt(32) && widened->value.as<Reinterpret>();
         if (!in_words && !widened->value.as<Load>()) unexpected("a factor that is computed");
         if (!is_const(step_of(index, pair_), in_words ? 0 : 1)) unexpected("neighbours that lie apart");
-        return {load.found->name, at_first(index), step_of(index, side_of), step_of(index, summed_), in_words};
+        return made(tile, load.found, side_of, in_words);
+    }
+
+    /// Words as they lie, or four bytes side by side.
+    factor read_bytes(const Expr& value, const For* side_of, const Type& tile) const {
+        const Call* word = value.as<Call>();
+        const auto* first = (word && word->name == name_of_words ? word->args[0] : value).as<Load>();
+        if (!first) unexpected("a factor that is computed");
+        for (int i = 0; word && i < bytes_of_word; ++i) {
+            const auto* each = word->args[static_cast<std::size_t>(i)].as<Load>();
+            if (!each || each->name != first->name || !is_const(simplify(each->index - first->index), i))
+                unexpected("neighbours that lie apart");
+        }
+        return made(tile, first, side_of, !word);
+    }
+
+    factor made(const Type& tile, const Load* load, const For* side_of, bool in_words) const {
+        const int bytes = load->type.bytes();
+        return {tile,
+                load->name,
+                simplify(at_first(load->index) * bytes),
+                simplify(step_of(load->index, side_of) * bytes),
+                simplify(step_of(load->index, summed_) * bytes),
+                in_words};
     }
 
     Expr at_first(const Expr& index) const { return simplify(substitute(first_, index)); }
@@ -159,7 +192,7 @@ private:
         const auto column_of = [&](int j) { return column + j * side; };
         std::vector<Expr> sums;
         const auto sum = [&](int i, int j) -> Expr& { return sums[static_cast<std::size_t>(i * across + j)]; };
-        const Type of_sums = Float(32, side * side);
+        const Type of_sums = of_bytes_ ? Int(32, side * side) : Float(32, side * side);
         for (int i = 0; i < down * across; ++i)
             sums.push_back(named(
                 "sums", Call::make(of_sums, "tile_zero", {cast<std::int16_t>(side), cast<std::int16_t>(bytes_of_row)},
@@ -170,8 +203,9 @@ private:
                 left.push_back(named(
                     "left", left_.tile(left_.first + left_.along * row_of(i) + left_.summed * word, left_.along)));
             for (int j = 0; j < across; ++j) {
-                const Expr right =
-                    named("right", right_.tile(right_.first + column_of(j) + right_.summed * word, right_.summed));
+                const Expr right = named(
+                    "right",
+                    right_.tile(right_.first + bytes_of_word * column_of(j) + right_.summed * word, right_.summed));
                 for (int i = 0; i < down; ++i)
                     sum(i, j) = named("sums", Call::make(of_sums, "tile_matmul",
                                                          {side, bytes_of_row, bytes_of_row, sum(i, j),
@@ -193,6 +227,7 @@ private:
     }
 
     const std::string& name_;
+    bool of_bytes_{};
     const For *pair_{}, *summed_{}, *of_a_{}, *of_b_{};
     std::map<std::string, Expr> first_;  ///< of each loop
     factor left_, right_;

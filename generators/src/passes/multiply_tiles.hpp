@@ -6,7 +6,8 @@
 
 namespace attune::generators::inline passes {
 
-/// Lowering pass: makes matrix products of bf16 with the tile registers of AMX.
+/// Lowering pass: makes matrix products of bf16, or of words of bytes (multiply_bytes.hpp), with the tile registers of
+/// AMX.
 ///
 /// A named function is a sum of products, in plain loops over its rows, its columns and the summed index; without the
 /// pass the loops make the same sums. One factor varies with the rows, and two neighbours of the summed index are read

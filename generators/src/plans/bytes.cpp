@@ -139,6 +139,11 @@ private:
         if (made_by<bf16_tiles>(how))
             add("tiles of bf16", floats(cut_.key_block, value_depth + depth + beside) / 2 +
                                      floats(cut_.query_block, depth) + floats(cut_.query_tile, cut_.key_tile));
+        if (multiplies_integers(pass))
+            add("codes of weights", floats(cut_.query_tile, cut_.key_block / bytes_of_word + 1) +
+                                        floats(cut_.query_block, 1) + bytes_of_rounding);
+        if (multiplies_integers(pass) && is_of_tiles(how))
+            add("tiles of bytes", floats(cut_.query_tile, cut_.key_tile + cut_.chunk));
         // Modified weights lie in a tile of their own, and have sums.
         add("modified weights",
             floats(modified_weights(core), cut_.query_tile * cut_.key_block +

@@ -33,6 +33,7 @@ struct bf16_tiles {
 struct integer_dots {
     int at_a_time{};  ///< 4: of bytes; 2: of words of 16 bits
     int digits{};     ///< digits of 8 bits to which a weight is rounded, or one word; 0 for scores
+    bool of_tiles{};  ///< in registers of their own (tdpbusd)
     bool operator==(const integer_dots&) const = default;
 };
 
@@ -269,6 +270,12 @@ inline bool is_softmax(const plan& core) { return core.weights_by == statistic::
 
 template <class How> bool made_by(const multiplication& how) { return std::holds_alternative<How>(how); }
 
+/// Whether tiles in registers of their own are multiplied.
+inline bool is_of_tiles(const multiplication& how) {
+    const auto* dots = std::get_if<integer_dots>(&how);
+    return made_by<bf16_tiles>(how) || (dots && dots->of_tiles);
+}
+
 /// Whether pairs of bf16 are multiplied, by tiles or by vectors.
 inline bool is_of_bf16(const multiplication& how) { return made_by<bf16_pairs>(how) || made_by<bf16_tiles>(how); }
 
@@ -276,6 +283,11 @@ inline bool is_of_bf16(const multiplication& how) { return made_by<bf16_pairs>(h
 inline bool is_of_codes(const multiplication& how) {
     const auto* f32 = std::get_if<f32_products>(&how);
     return made_by<integer_dots>(how) || (f32 && f32->of_codes);
+}
+
+/// Whether scores or sums of values are made of integers.
+inline bool multiplies_integers(const key_pass& pass) {
+    return made_by<integer_dots>(pass.scores.how) || (pass.values && made_by<integer_dots>(pass.values->how));
 }
 
 /// How many products of integers are added up at a time; 0 for other products.

@@ -225,14 +225,17 @@ key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const pl
     const int depth = request.depths.depth;
     key_pass pass{.scores = scores_along(lanes::queries, request, core)};
     score_plan& scores = pass.scores;
+    const bool of_bytes = multiplies_bytes(cut), in_tiles = of_bytes && is_tiled(cut);
     scores.how = of_pairing(cut.pairing), scores.queries = cut.query_tile, scores.keys = cut.key_tile;
-    const bool whole_steps =
-        made_by<f32_products>(scores.how) || (made_by<bf16_pairs>(scores.how) && depth % (2 * cut.depth_unroll) == 0);
+    if (of_bytes && scores_of_bytes(request, core))
+        scores.how = integer_dots{.at_a_time = bytes_of_word, .of_tiles = in_tiles};
+    const int at_a_time = made_by<integer_dots>(scores.how) ? bytes_of_word : made_by<bf16_pairs>(scores.how) ? 2 : 1;
+    const bool whole_steps = !is_of_tiles(scores.how) && depth % (at_a_time * cut.depth_unroll) == 0;
     scores.unroll = whole_steps ? cut.depth_unroll : 1;
     scores.fetched = fetches_long_rows(request, core);
     if (core.weights >= 0) {
         value_plan values{
-            .how = scores.how,
+            .how = of_pairing(cut.pairing),
             .check = are_finite(request, core) ? value_check::behind_last_key : value_check::masked_subblocks,
             .vector = 1,
             .channels = cut.value_tile,
@@ -241,6 +244,11 @@ key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const pl
             .of_whole_block = true};
         if (made_by<bf16_pairs>(values.how)) values.keys = 2;
         if (made_by<bf16_tiles>(values.how)) values.keys = bf16_of_tile, values.channels = cut.chunk;
+        if (of_bytes && values_of_bytes(request, core)) {
+            values.how = integer_dots{.at_a_time = bytes_of_word, .digits = 1, .of_tiles = in_tiles};
+            values.keys = cut.pairing, values.check = value_check::none;
+            if (in_tiles) values.channels = cut.chunk;
+        }
         pass.values = values;
     }
     pass.row = row_of(core, pass.values ? cut.chunk : 0);

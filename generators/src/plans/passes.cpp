@@ -16,7 +16,7 @@ constexpr assumption assumptions[] = {
     {"skip_blocks", "the loop is not partitioned, and a byte of a table guards the innermost stores"},
     {"skip_blocks_on_gpu", "all threads of a block read the same byte, the only bytes in shared memory"},
     {"prefetch_rows", "positions that memory holds are read ahead from tables that reach so far"},
-    {"multiply_tiles", "plain loops; rows and columns are multiples of 16, the summed index of 32"},
+    {"multiply_tiles", "plain loops; rows and columns are multiples of 16, the bytes of the summed index of 64"},
     {"interleave_stores", "stores of every second word, or every fourth byte, follow each other"},
     {"multiply_bytes", "16 bits hold every sum of two products of bytes"},
     {"private_state", "a thread reads only what it wrote itself"},
@@ -71,9 +71,11 @@ private:
         for (const key_pass& each : body.cores) {
             add("skip_blocks", of_core("state.blocks", each));
             if (each.scores.fetched) add("prefetch_rows", of_core("keys of scores", each));
-            if (each.values && made_by<bf16_tiles>(each.values->how) && request_.target->bf16_tiles)
-                add("multiply_tiles", of_core("product, weighted", each));
+            if (each.values && is_of_tiles(each.values->how) && request_.target->bf16_tiles)
+                add("multiply_tiles",
+                    of_core(multiplies_integers(each) ? "dots, accumulated" : "product, weighted", each));
         }
+        if (std::ranges::any_of(body.cores, multiplies_integers)) add("multiply_bytes", "");
         for (const pair_outputs& each : plan_.pairs)
             add("skip_blocks", each.shape == pair_shape::pairs        ? "pairs_tile"
                                : each.shape == pair_shape::head_means ? "means_tile"
@@ -125,17 +127,14 @@ private:
             }
             return add("halves_as_words", "");
         }
-        bool in_integers = false;
         for (const key_pass& each : body.cores) {
             add("skip_blocks", of_core("state.blocks", each));
             if (each.scores.fetched) add("prefetch_rows", of_core("keys of scores", each));
             if (each.values && each.values->fetched) add("prefetch_rows", of_core("values", each));
             if (each.values && each.values->fetched && each.values->keys_of_one_row > 0)
                 add("prefetch_rows", of_core("values of one row", each));
-            in_integers |=
-                made_by<integer_dots>(each.scores.how) || (each.values && made_by<integer_dots>(each.values->how));
         }
-        if (!in_integers) return;
+        if (std::ranges::none_of(body.cores, multiplies_integers)) return;
         add("interleave_stores", "");
         add("multiply_bytes", "");
     }

@@ -45,9 +45,10 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
-    // Schedules that were measured with tiles are of no use to a formula without them.
+    // Schedules that were measured with tiles, or with products of bytes, are of no use to a formula without them.
     if (entry == nullptr || entry->schedule.index() != kernel.request.schedule.index() ||
-        is_tiled(entry->schedule) != is_tiled(kernel.request.schedule))
+        is_tiled(entry->schedule) != is_tiled(kernel.request.schedule) ||
+        multiplies_bytes(entry->schedule) != multiplies_bytes(kernel.request.schedule))
         return false;
     const schedule s = fitted(*entry, kernel);
     try {
@@ -68,7 +69,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 /// The schedule of a kernel's space that the cost model estimates to be fastest.
 void use_model(listed_kernel& kernel) {
     if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule) ||
-        is_for_recurrence(kernel.request.schedule))
+        is_for_recurrence(kernel.request.schedule) || multiplies_bytes(kernel.request.schedule))
         return;
     const auto [best, part] = modelled_choice({kernel, bucket_of(kernel.request.schedule)});
     if (best == kernel.request.schedule) return;

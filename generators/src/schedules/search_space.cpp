@@ -104,7 +104,7 @@ template <class Add> void add_tiled(const cpu_prefill& usual, const Add& add) {
 }
 
 template <class Add> void add_all(const cpu_prefill& usual, const kernel_request& of, const Add& add) {
-    if (usual.pairing == bf16_of_tile) return add_tiled(usual, add);
+    if (is_tiled(usual)) return add_tiled(usual, add);
     const level& isa = *of.target;
     const int value_depth = of.depths.value_depth;
     for (const int vectors : {1, 2, 3, 4, 6})
@@ -250,7 +250,7 @@ template <class Add> void add_all(const gpu_decode& usual, const kernel_request&
 }  // namespace
 
 bool fits_registers(const cpu_prefill& s, const level& isa) {
-    if (s.pairing == bf16_of_tile) return true;
+    if (is_tiled(s)) return true;
     const int vectors = s.query_tile / s.lanes, most = isa.registers - 2;
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }

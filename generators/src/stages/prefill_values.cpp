@@ -1,6 +1,7 @@
 #include "stages/prefill_values.hpp"
 
 #include "expr/math.hpp"
+#include "passes/multiply_bytes.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,6 +28,10 @@ prefill_values::prefill_values(const kernel_frame& frame, score_tile& scores_at,
     : f_(frame) {
     // Algorithm
     if (tiled()) define_words(weights);
+    if (of_codes()) {
+        define_codes(scores_at, weights);
+        return;
+    }
     if (pairs_of_bf16())
         define_pairs(scores_at, parts, weights.weights);
     else
@@ -67,6 +72,63 @@ void prefill_values::define_values(score_tile& scores_at, const subblocks& parts
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());
     add_values(guarded, looked_at, true);
+}
+
+/// A weight, which takes the factor that all channels of a value share, is about `largest / steps * code`; products of
+/// codes are integers. A block has no steps if a value's factor is negative, tiny or no number: its values are added in
+/// f32. A weight that is NaN makes its row's sum NaN, whatever its code.
+void prefill_values::define_codes(score_tile& scores_at, const block_weights& weights) {
+    // Algorithm
+    const Var k4("k4"), &d = f_.d, &qi = f_.qi, &kb = f_.kb, &qt = f_.qt, &h = f_.h, &b = f_.b;
+    const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
+    const Expr steps = static_cast<float>(f_.core.weight_steps()), smallest_step = 1e-30f;
+    const auto factor_at = [&](const Expr& key) { return Internal::substitute(f_.ki.name(), key, narrow.factor); };
+    const auto weight_at = [&](const Expr& key) { return weights.weighing(score_tile::pair_of(f_, qi, key)); };
+    auto& [largest, without_step, each_key, pieces] = coded;
+    pieces = narrow.pieces;
+    each_key = RDom(0, f_.cut.key_block, "each_key");
+    const Expr bits = reinterpret<std::uint32_t>(factor_at(each_key)), infinity = Expr(0x7f800000u), none = Expr(0u);
+    without_step(kb, h, b) = none;
+    without_step(kb, h, b) = max(
+        without_step(kb, h, b),
+        select(bits >= infinity || (bits < reinterpret<std::uint32_t>(smallest_step) && bits != none), Expr(1u), none));
+    const Expr in_steps = without_step(kb, h, b) == none;
+
+    largest(qi, kb, qt, h, b) = smallest_step;
+    largest(qi, kb, qt, h, b) = max(largest(qi, kb, qt, h, b), weight_at(each_key) * factor_at(each_key));
+    const auto code = [&](int j) {
+        const Expr key = bytes_of_word * k4 + j;
+        const Expr in_step = weight_at(key) * factor_at(key) * (steps / largest(qi, kb, qt, h, b));
+        return reinterpret<std::uint32_t>(cast<int>(round(in_step)));
+    };
+    const auto byte = [&](int j) -> Expr { return narrow.bytes(d, bytes_of_word * k4 + j, kb, h, b); };
+    weight_pairs(qi, k4, kb, qt, h, b) = code(0) | code(1) << 8 | code(2) << 16 | code(3) << 24;
+    const Expr word = word_of_bytes({byte(0), byte(1), byte(2), byte(3)});
+    if (in_tiles()) {
+        value_rows(d, k4, kb, h, b) = word;
+        value_pairs(k4, d, kb, h, b) = value_rows(d, k4, kb, h, b);
+    } else {
+        value_pairs(d, k4, kb, h, b) = word;
+    }
+
+    const Expr depth = min(d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
+    added = RDom(0, f_.cut.key_block / bytes_of_word, "added");
+    added.where(in_steps);
+    accumulated(element_) = 0;
+    accumulated(element_) +=
+        dot_of_words(weight_pairs(qi, added, kb, qt, h, b),
+                     in_tiles() ? value_pairs(added, d, kb, h, b) : value_pairs(depth, added, kb, h, b));
+    weighted(element_) = cast<float>(accumulated(element_)) * (largest(qi, kb, qt, h, b) / steps);
+
+    looked_at = RDom(0, f_.cut.key_block, "looked_at");
+    looked_at.where(!in_steps);
+    const Expr weight = weight_at(looked_at);
+    guarded(element_) = 0.0f;
+    guarded(element_) += weight * masked_values::unless_masked(weight, factor_at(looked_at)) *
+                         cast<float>(cast<std::int8_t>(narrow.bytes(depth, looked_at, kb, h, b)));
+    RDom guarded_block(0, 1, "guarded_block");
+    guarded_block.where(!in_steps);
+    weighted(element_) = guarded(qi, d, kb + guarded_block, qt, h, b);
 }
 
 /// The weights of two keys as a word, and their sum: weights of f32 would take as much of the first-level cache as the

@@ -32,14 +32,21 @@ public:
     const value_plan& planned() const { return *f_.keys().values; }
     /// Whether values are added two keys at a time.
     bool pairs_of_bf16() const { return is_of_bf16(planned().how); }
-    /// Whether tiles multiply such pairs: weights and values are then words of two keys.
+    /// Whether weights and values are codes of bytes, whose products are added up four keys at a time.
+    bool of_codes() const { return made_by<integer_dots>(planned().how); }
+    /// Whether tiles multiply: values are then words that lie with their keys side by side.
+    bool in_tiles() const { return is_of_tiles(planned().how); }
+    /// Whether tiles multiply pairs of bf16: weights and values are then words of two keys.
     bool tiled() const { return made_by<bf16_tiles>(planned().how); }
 
     // Functions and loops to schedule.
     Halide::Func values;  ///< (value depth, key in block, key block, head, batch); undefined for pairs of bf16
     /// (of two, query in block, half the key in block, key block, ...) and (of two, value depth, half the key in block,
     /// key block, head, batch). With tiles, words of two keys: the same without the first axis, and values with the
-    /// keys first, turned from value_rows (value depth, half the key in block, key block, head, batch).
+    /// keys first, turned from value_rows (value depth, half the key in block, key block, head, batch). Of codes, words
+    /// of four keys: (query in block, a fourth of the key in block, ...) and (value depth, a fourth of the key in
+    /// block,
+    /// ...).
     Halide::Func weight_pairs{"weight_pairs"}, value_pairs{"value_pairs"}, value_rows{"value_rows"};
     /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
     /// block whose masked values matter; the sums of a chunk. If one Func had both loops, LLVM would keep one of the
@@ -48,10 +55,19 @@ public:
     Halide::RDom added, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom words;             ///< of two, half the keys of a block: the terms of sums of weights, with tiles
     std::optional<masked_values> of_masked;
+    /// What makes codes of weights.
+    struct coded_weights {
+        Halide::Func largest{"largest"};  ///< (query in block, key block, ...): the largest weight times scale of a row
+        Halide::Func without_step{"without_step"};  ///< (key block, head, batch): not 0 if weights are not rounded
+        Halide::RDom each_key;                      ///< of a block: both go over them
+        int pieces = 1;                             ///< of a row of codes, each with one formula for all its channels
+    };
+    coded_weights coded;
 
 private:
     void define_words(block_weights& weights);
     void define_values(score_tile& scores_at, const subblocks& parts, const Halide::Func& weighing);
+    void define_codes(score_tile& scores_at, const block_weights& weights);
     void define_pairs(const score_tile& scores_at, const subblocks& parts, const Halide::Func& weights);
 
     const kernel_frame& f_;

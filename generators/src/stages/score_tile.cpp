@@ -299,6 +299,7 @@ void score_tile::contract_pairs(contraction& c) {
 
 void score_tile::contract(contraction& c, bool signs_queries) {
     if (is_of_bf16(c.how)) return contract_pairs(c);
+    if (made_by<integer_dots>(c.how) && along == lanes::queries) return sum_words(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
         if (made_by<integer_dots>(c.how)) return sum_integers(c);

@@ -70,6 +70,8 @@ public:
     static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
         return {Halide::Expr(lane), Halide::Expr(other), f.kb, f.qt, f.h, f.b};
     }
+    /// Steps of the sum over the channels that are written out.
+    int written_out() const { return planned_.unroll; }
     std::vector<Halide::Var> pair() const { return {lane_, other_, f_.kb, f_.qt, f_.h, f_.b}; }
 
     // Functions and loops to schedule.
@@ -79,13 +81,15 @@ public:
         multiplication how{f32_products{}};
         Halide::RDom each;
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch); for tiles, words of
-                                            ///< two channels, as is the panel
+                                            ///< two channels, as is the panel; for integers of queries in lanes, words
+                                            ///< of four channels, and a key's codes in bytes
         int pieces = 1;                     ///< pieces of a row, each with one formula for all its channels
         Halide::Expr of_key;                ///< multiplies the product; undefined if nothing does
         Halide::Func panel;            ///< (in-lane position, channel, block, head, batch); of pairs: first (of two)
         Halide::Func product;          ///< of pairs
         Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...), if channels lie in
-                                       ///< lanes: sums in registers, and those of all keys of a vector
+                                       ///< lanes: sums in registers, and those of all keys of a vector. Of integers
+                                       ///< with queries in lanes `dots` are of pairs
         Halide::RDom lane;
         struct integer_sums {
             Halide::Func sums;    ///< dots over all lanes (row of 4, key in block, 4 rows, ...)
@@ -101,6 +105,7 @@ public:
         Halide::Func rows;  ///< (channel, position in block, block, head, batch)
         int channels;       ///< 0: known at run time
         bool of_query;
+        int pieces = 1;  ///< of a row, each with one formula for all its channels
     };
     std::vector<stored_rows> stored;
     std::vector<transposed_pairs> transposed;
@@ -127,6 +132,7 @@ private:
     void contract_pairs(contraction& c);
     void sum_in_lanes(contraction& c);
     void sum_integers(contraction& c);
+    void sum_words(contraction& c);
     /// Whether rows of queries are the first axis of pairs, and keys the second.
     static bool queries_first(lanes along) { return along == lanes::queries || along == lanes::fragments; }
     Halide::Expr with_products(const Halide::Expr& e) const;
