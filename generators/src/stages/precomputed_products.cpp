@@ -23,7 +23,8 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     if (!rows || !columns) return {};
     const Var c("c");
     // Algorithm
-    product of{.axes = axes, .turned = {}, .node = sum};
+    product of;
+    of.axes = axes, of.node = sum;
     of.summed = RDom(0, number(it.arguments[1]), "summed");
     place within = here;
     for (const int load : loads) {
