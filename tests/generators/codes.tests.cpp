@@ -171,6 +171,7 @@ TEST_CASE("the same by tiles of bytes, as plain loops make them", "[codes][.long
 TEST_CASE("prefill multiplies codes of any formula, by the instructions of every level", "[codes][.long]") {
     for (const auto& [graph, depths, bound] : {std::tuple(ir_of<of_queries>, "64", 4e-5),
                                                {ir_of<one_digit>, "80x48", 4e-2},
+                                               {ir_of<one_digit>, "64x80", 4e-2},
                                                {ir_of<one_digit>, "64x96", 4e-2},
                                                {ir_of<packed>, "64", 4e-5},
                                                {ir_of<packed_one_digit>, "64", 4e-2}}) {
