@@ -341,7 +341,7 @@ lowered_kernel lower(const kernel_request& request) {
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
         return {frame.inputs.arguments(), all, planned.places(), pipeline_of_stores(frame),
-                pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
+                first.list ? Pipeline() : pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     kernel_frame there(on_cpu);

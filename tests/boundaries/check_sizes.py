@@ -69,7 +69,7 @@ WITHOUT_HEADER = {  # file: (the header that declares it, why)
     "generators/reference/src/whole_tensors.cpp": ("evaluation.hpp", EVALUATION),
     "runtime/src/c/calls.cpp": ("attune/runtime/detail/c_variant.hpp", "what the C interface does with a variant"),
     "runtime/src/call/bind/definitions.cpp": ("attune/runtime/detail/call.hpp", "a check of the process, by its dynamic linker"),
-    "runtime/src/call/bind/empty_sums.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/bind/recurrent_states.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/choose/request.cpp": ("call/bind/bind.hpp", BINDING),
+    "runtime/src/call/bind/empty_sums.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/bind/on_device.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/bind/recurrent_states.cpp": ("call/bind/bind.hpp", BINDING), "runtime/src/call/choose/request.cpp": ("call/bind/bind.hpp", BINDING),
     "runtime/src/call/choose/synchronize.cpp": ("attune/runtime/detail/call.hpp", "a wait for a device, which no call is bound to"),
     "runtime/src/call/indices/index_values.cpp": ("call/indices/indices.hpp", "the elements that are indices; indices.cpp has what bounds them"),
     "runtime/src/call/indices/number_run.cpp": ("call/indices/numbers.hpp", "the arithmetic of a run; numbers.cpp has what it is of"),

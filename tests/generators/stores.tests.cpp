@@ -26,7 +26,7 @@ using support::workload;
 namespace {
 using namespace attune::dsl;
 
-using namespace stored;
+using namespace ::stored;
 
 /// The place is counted: how many tokens before it are kept.
 inline constexpr auto is_kept = input<"is_kept", i32>(batch, axis<"token">);

@@ -238,7 +238,7 @@ TEST_CASE("right candidates of every class pass the check") {
             cpu_recurrence cut = cut_of(made.request.schedule);
             cut.block = tokens, cut.rows = 4, cut.vectors = 1;
             made.request.schedule = cut;
-            CHECK(checked_calls(made.request).wrong(jit_kernel(made).table(), cut).empty());
+            CHECK(checked_calls(made).wrong(jit_kernel(made).table(), cut).empty());
         }
 }
 

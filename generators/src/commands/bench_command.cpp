@@ -48,7 +48,7 @@ std::vector<double> seconds_of(const kernel_table& table, std::span<const detail
 
 support::workload workload_of(const listed_kernel& kernel, const support::shape& shape,
                               const std::map<std::string, double>& numbers) {
-    const graph_ir& graph = kernel.request.graph();
+    const graph_ir& graph = kernel.of->graph;
     std::map<std::string, std::int64_t> lengths;
     for (const auto& [name, number] : numbers) lengths[name] = static_cast<std::int64_t>(number);
     for (const input_declaration& input : graph.inputs)
@@ -130,7 +130,7 @@ void bench_command::run(std::span<const variant> variants) const {
                                    .depth = depth,
                                    .value_depth = value_depth};
         const support::workload call = workload_of(k, shape, numbers());
-        const auto arguments = arguments_in_place(call, k.request.graph());
+        const auto arguments = arguments_in_place(call, k.of->graph);
         const std::vector<double> seconds = seconds_of(compiled->table(), arguments, how, seconds_);
         const double median = seconds[seconds.size() / 2],
                      flops = flops_of(*k.request.facts, k.request.depths, sizes).value;

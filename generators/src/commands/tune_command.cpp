@@ -246,9 +246,13 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
 
 std::string tune_command::reproduction(const tuned_kernel& of, const schedule& cut) const {
     const auto& [facts, types, depths, target, usual, finite, tf32_products] = of.kernel.request;
-    return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {} --only '{}'",
+    return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {}{}{} --only '{}'",
                        program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth, target->name,
-                       name_of(of.bucket), to_json(cut));
+                       name_of(of.bucket), finite ? " --finite" : "",
+                       tf32_products == 0   ? ""
+                       : tf32_products == 1 ? " --f32-products tf32"
+                                            : " --f32-products 3xtf32",
+                       to_json(cut));
 }
 
 std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
@@ -271,14 +275,14 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) {
         other.request.schedule = *cut;
         const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
         device_access* const there = device_for(*of.kernel.request.target);
-        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.request.target->called() : "")
+        if (const std::string wrong = checked_calls(other, there ? of.kernel.request.target->called() : "")
                                           .wrong(made->table(), other.request.schedule);
             !wrong.empty()) {
             fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);
             ++problems;
             continue;
         }
-        timed_call call(of.kernel.request, of.shape, how_.threads, there);
+        timed_call call(of.kernel, of.shape, how_.threads, there);
         const companion_process quiet(how_.while_timing);
         for (const auto* kernel : {&usual, &made}) call.seconds((*kernel)->table(), 0);
         std::vector<round_times> rounds;

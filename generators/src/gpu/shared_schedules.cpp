@@ -142,8 +142,9 @@ void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f) {
         kept.compute_root().bound_extent(at[0], its.columns).bound_extent(at[1], its.rows);
         kept.split(at[2], at[2], dy, threads_across, guard).split(at[3], at[3], py, threads_along, guard);
         kept.reorder(at[0], at[1], dy, py, at[2], at[3]).unroll(at[0]).unroll(at[1]);
-        if (at.size() > 5) kept.fuse(at[4], at[5], at[4]);
-        kept.gpu_blocks(at[2], at[3], at[4]).gpu_threads(dy, py);
+        kept.fuse(at[2], at[3], at[2]);
+        at.size() > 5 ? kept.gpu_blocks(at[2], at[4], at[5]) : kept.gpu_blocks(at[2], at[4]);
+        kept.gpu_threads(dy, py);
         schedule_sums(each, its, LoopLevel(kept, dy));
     }
 }

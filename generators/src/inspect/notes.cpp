@@ -28,8 +28,7 @@ std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span
                 by_tf32->request.tf32_products == 1
                     ? "f32: CUDA's prefill multiplies it by tensor cores, rounded to TF32: within 1e-3 of each product"
                     : "f32: CUDA's prefill multiplies it by tensor cores, three products of TF32 for one of f32: "
-                      "within "
-                      "2e-6 of each product");
+                      "within 2e-6 of each product");
         for (const choice& made : choices_of(each.graph)) notes.conventions.push_back(made.about + ": " + made.says);
     }
     return all;

@@ -75,9 +75,10 @@ std::string no_tensor_cores_because(const kernel_request& request, shape_class s
     const bool is_of_halves = query == element_type::bf16 || query == element_type::f16, is_of_f32 = !is_of_halves;
     if (!is_of_queries(core.query) || !is_of_queries(core.key) || !is_of_queries(core.value) ||
         (is_of_f32 && request.tf32_products == 0))
-        return "q, k and v are not all bf16 or all f16";
+        return request.tf32_products == 0 ? "q, k and v are not all bf16 or all f16"
+                                          : "q, k and v are not all bf16, all f16 or all f32";
     if (is_of_f32 && request.target->warpgroups) return "warpgroups multiply no f32";
-    if (is_of_f32 && shapes == shape_class::decode) return "few queries of f32 have none";
+    if (is_of_f32 && shapes == shape_class::decode) return "calls of few queries multiply f32 without them";
     if (depth % step != 0 || value_depth % step != 0 || depth > widest || value_depth > widest)
         return fmt::format("the depths, {}x{}, are not multiples of {} up to {}", depth, value_depth, step, widest);
     const auto fills_rows = [](int channels) { return channels == 64 || channels == 128; };
@@ -127,7 +128,7 @@ gpu_tensor_prefill default_gpu_tensor_prefill(const kernel_request& request) {
     else if (widest <= 128)  // of 64 keys, some kernels would spill registers in their loop
         s.key_block = widest > 96 || (widest > 64 && one_by_one) ? 48 : 64;
     while (s.key_block > 16 && estimated_shared_memory(s, request) > most_shared_memory(*request.target))
-        s.key_block = s.key_block / 32 * 16;
+        s.key_block = (s.key_block - 1) / 32 * 16 + 16;  // 128, 64, 32, 16; 48, 32
     return s;
 }
 

@@ -204,6 +204,13 @@ int scaled_weights(const kernel_request& request, const plan& core) {
     return integers_of_values(request, core) > 0 ? 1 + 2 * (request.depths.value_depth / narrow->block) : 0;
 }
 
+/// Whether a scale belongs to each block of a key's channels.
+bool has_blocks_of_keys(const kernel_request& request, const plan& core) {
+    if (core.key < 0) return false;
+    const auto narrow = blocked_rows_of(request.graph(), request.facts->depends, core.key);
+    return narrow && narrow->block > 0;
+}
+
 /// In decode: the bytes that one thread allocates for each row, and the bytes that are kept of each row for each split.
 /// Else 0.
 struct row_memory {
@@ -228,7 +235,8 @@ row_memory row_memory_of(const kernel_request& request) {
         const int state = depths.value_depth + vector * chunks * (maximum_and_sum + modified);
         each.part_bytes += size(state);
         const int tiles = 2 + modified + scaled;  // scores, weights, and others: each has a vector of partial results
-        each.scratch_bytes += size(depths.depth + tiles * (cut.key_block + cut.lanes + maximum_and_sum) +
+        const int of_blocks = has_blocks_of_keys(request, *core) ? depths.depth / 2 : 0;  // what lowest codes add
+        each.scratch_bytes += size(depths.depth + of_blocks + tiles * (cut.key_block + cut.lanes + maximum_and_sum) +
                                    depths.value_depth + state + place_of_row) +
                               users_of_kept * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
     }
@@ -242,8 +250,11 @@ std::vector<buffer> decode_buffers(const kernel_request& request, const row_memo
     const int tile = cut.keys_of_step * request.depths.depth + cut.value_tile * request.depths.value_depth +
                      cut.keys_of_step * cut.lanes * cut.query_tile;
     const bool in_blocks = std::ranges::any_of(request.core().cores(),
-                                               [&](const plan* core) { return scaled_weights(request, *core) > 1; });
-    const int scales = in_blocks ? cut.key_block * request.depths.value_depth / coded_channels : 0;  // at most
+                                               [&](const plan* core) { return scaled_weights(request, *core) > 1; }),
+               keys_in_blocks = std::ranges::any_of(
+                   request.core().cores(), [&](const plan* core) { return has_blocks_of_keys(request, *core); });
+    const int scales = (in_blocks ? cut.key_block * request.depths.value_depth / coded_channels : 0) +
+                       (keys_in_blocks ? cut.keys_of_step * request.depths.depth / coded_channels : 0);  // at most
     return {{"rows of the last tile", static_cast<std::size_t>(cut.query_tile - 1) * row.scratch_bytes},
             {"tiles", cores * floats(tile + scales, 1)},
             {"kept numbers", cores * users_of_kept * hoisted_bytes(*request.facts, cut)},

@@ -38,12 +38,13 @@ support::shape shape_of(const kernel_request& of, const call_shape& call) {
 }
 
 /// Random inputs, and outputs, in a kernel's element types.
-support::workload typed_workload(const kernel_request& of, const call_shape& shape,
+support::workload typed_workload(const listed_kernel& of, const call_shape& shape,
                                  const std::vector<std::int32_t>& key_lengths) {
-    support::workload w(of.graph(), shape_of(of, shape), 17, numbers_for(of.graph(), shape));
+    const graph_ir& graph = of.of->graph;  // that of calls: a kernel may go over a list of keys
+    support::workload w(graph, shape_of(of.request, shape), 17, numbers_for(graph, shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
-    keep_states_finite(w, of.graph());
-    convert(w, of);
+    keep_states_finite(w, graph);
+    convert(w, of.request);
     return w;
 }
 
@@ -78,8 +79,8 @@ void convert(support::workload& call, const kernel_request& of) {
     }
 }
 
-checked_calls::checked_calls(const kernel_request& of, std::string_view target)
-    : of_(of), target_(target), grows_with_distance_(grows_with_distance(*of.facts)) {}
+checked_calls::checked_calls(const listed_kernel& of, std::string_view target)
+    : of_(of), target_(target), grows_with_distance_(grows_with_distance(*of.request.facts)) {}
 
 support::workload checked_calls::workload_of(const check_call& call) const {
     return typed_workload(of_, call.shape, call.key_lengths);
@@ -91,9 +92,11 @@ const reference::results& checked_calls::expected(const check_call& call) {
         if (const auto known = expected_.find(call); known != expected_.end()) return known->second;
     }
     const support::workload w = workload_of(call);
-    reference::results made = reference::evaluate(
-        of_.graph(), w.reference_arguments(),
-        {.rows = call.rows, .keep_visible = false, .depth = of_.depths.depth, .value_depth = of_.depths.value_depth});
+    reference::results made = reference::evaluate(of_.of->graph, w.reference_arguments(),
+                                                  {.rows = call.rows,
+                                                   .keep_visible = false,
+                                                   .depth = of_.request.depths.depth,
+                                                   .value_depth = of_.request.depths.value_depth});
     const std::lock_guard lock(mutex_);
     return expected_.emplace(call, std::move(made)).first->second;
 }
@@ -115,7 +118,7 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
         for (const double x : output.values)
             if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
         const double error = w.largest_error(right, output.name),
-                     allowed = tolerance_of(of_.types) * largest *
+                     allowed = tolerance_of(of_.request.types) * largest *
                                (grows_with_distance_ ? std::max(1.0, static_cast<double>(s.keys) / exact_distance) : 1);
         if (!(error <= allowed))
             return fmt::format(
@@ -162,9 +165,9 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
     return {};
 }
 
-timed_call::timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there)
+timed_call::timed_call(const listed_kernel& of, const call_shape& shape, int threads, device_access* there)
     : workload_(typed_workload(of, shape, {})),
-      arguments_(arguments_in_place(workload_, of.graph())),
+      arguments_(arguments_in_place(workload_, of.of->graph)),
       how_{.threads = threads} {
     if (!there) return;
     how_.context = there->context(), how_.stream = there->stream();

@@ -22,7 +22,7 @@ void convert(support::workload& call, const kernel_request& of);
 class checked_calls {
 public:
     /// `target`: a GPU's, for kernels that run there; else empty.
-    explicit checked_calls(const kernel_request& of, std::string_view target = {});
+    explicit checked_calls(const listed_kernel& of, std::string_view target = {});
 
     /// Empty if all results are right, else a sentence that says which call was wrong and by how much.
     std::string wrong(const kernel_table& made, const schedule& cut);
@@ -39,7 +39,7 @@ private:
     support::workload workload_of(const check_call& call) const;
     const reference::results& expected(const check_call& call);
 
-    kernel_request of_;
+    listed_kernel of_;
     std::string target_;
     bool grows_with_distance_;
     std::mutex mutex_;
@@ -50,7 +50,7 @@ private:
 class timed_call {
 public:
     /// `there`: the kernels' GPU, whose memory then holds all tensors; else null.
-    timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
+    timed_call(const listed_kernel& of, const call_shape& shape, int threads, device_access* there = nullptr);
 
     /// Seconds of the fastest call of those that fill `at_least` seconds, at least one. The fastest counts because
     /// other work on the machine only makes calls slower.

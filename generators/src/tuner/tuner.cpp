@@ -85,8 +85,8 @@ public:
           space_(candidates(of)),
           record_(begun()),
           state_(state_of(of, space_, record_.begin)),
-          checks_(of.kernel.request, device_of(of, how) ? of.kernel.request.target->called() : ""),
-          call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
+          checks_(of.kernel, device_of(of, how) ? of.kernel.request.target->called() : ""),
+          call_(of.kernel, of.shape, how.threads, device_of(of, how)) {
         for (const tried_candidate& t : record_.tried) state_.record(t);
         before_ = record_.tried.empty() ? 0 : record_.tried.back().at;
     }
@@ -316,7 +316,7 @@ void compare_lengths(tune_result& short_prefill, const schedule& usual, const tu
     const companion_process quiet(how.while_timing);
     for (const std::int64_t queries : {16, 32, 48, 64, 96, 128, 192, 256, 384, 512}) {
         const std::int64_t heads = std::max<std::int64_t>(1, 262144 / (queries * queries));
-        timed_call call(short_prefill.of.kernel.request, {1, heads, heads, queries, queries}, how.threads);
+        timed_call call(short_prefill.of.kernel, {1, heads, heads, queries, queries}, how.threads);
         length_rounds at{queries, {}};
         for (const auto* kernel : {&longer, &shorter}) call.seconds((*kernel)->table(), 0);
         while (judged(at.rounds, rules) == standing::undecided)

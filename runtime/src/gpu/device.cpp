@@ -118,15 +118,12 @@ int free_memory(std::uint64_t address) {
         reinterpret_cast<int (*)(std::uint64_t)>(symbol_in(cuda_driver().library, "cuMemFree_v2"));
     const cuda_functions& cuda = cuda_driver();
     const std::lock_guard lock(guard);
-    left.push_back(address);
     int captured = 0;
     if (current && current->queue)
         if (const int code = cuda.is_capturing(current->queue, &captured)) return code;
-    while (captured == 0 && !left.empty()) {
-        if (const int code = free_now(left.back())) return code;
-        left.pop_back();
-    }
-    return 0;
+    if (captured != 0) return left.push_back(address), 0;
+    for (; !left.empty(); left.pop_back()) free_now(left.back());  // its context may be gone, and its memory with it
+    return free_now(address);
 }
 
 void* get_symbol(void* library, const char* name) {

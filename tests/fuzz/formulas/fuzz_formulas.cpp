@@ -182,6 +182,9 @@ asked parse(int argc, char** argv) {
         std::exit(app.exit(said));
     }
     check_kind(how.only);
+    for (const std::string_view none : {"choosing", "gradient", "shard", "recurrent"})
+        if (!how.target.empty() && how.only.find(none) != std::string::npos)
+            throw std::invalid_argument(fmt::format("expected a kind that has kernels on a GPU, got \"{}\"", how.only));
     if (how.cases == 0) how.cases = how.minutes > 0 ? ~0u : 20;
     if (!how.steps.empty()) how.cases = 1;
     return how;

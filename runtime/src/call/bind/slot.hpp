@@ -1,10 +1,13 @@
 #pragma once
 #include "call/bind/bind.hpp"
 #include "call/shape/arguments.hpp"
+#include "execution/workspace.hpp"
 
 #include <HalideRuntime.h>
 
 #include <array>
+#include <cstdint>
+#include <span>
 
 #pragma GCC visibility push(hidden)
 namespace attune::detail {
@@ -22,6 +25,14 @@ struct bound_call::slot {
         buffer.dim = dimensions.data();
         ++buffer.dimensions;
     }
+};
+
+/// The memory of one run: the places of the arguments, and the rows and outputs that the kernel keeps for itself.
+struct bound_call::lent {
+    scratch memory, rows;
+    std::array<std::int32_t, 2> of_keys;
+    std::span<void*> argv;
+    std::span<slot> kept;
 };
 
 }  // namespace attune::detail

@@ -45,7 +45,7 @@ void bound_call::choose_kernel(const options& how, bool explain) {
                  say("tensors in memory of ", there), say("the target ", there));
     }
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-        if (has_dense_rows(graph.inputs[i]))
+        if (has_dense_rows(graph.inputs[i]) && !has_blocks(graph.inputs[i]))
             asked.row_alignment = std::min(asked.row_alignment, alignment_of_rows(given_.inputs[i]->view));
         if (!is_core(graph.inputs[i])) continue;
         const std::string_view name = graph.inputs[i].name;

@@ -180,8 +180,12 @@ private:
 
 std::unique_ptr<parted_call> parted_call::of(const kernel_table& table, std::span<const named_argument> arguments,
                                              const options& how, bound_call::outputs wanted, bool explain) {
-    if (std::ranges::all_of(arguments, [](const named_argument& each) {
-            return each.is != named_argument::form::view || is_within(each.view);
+    const auto is_view = [](const named_argument& each) { return each.is == named_argument::form::view; };
+    if (std::ranges::all_of(arguments,
+                            [&](const named_argument& each) { return !is_view(each) || is_within(each.view); }))
+        return {};
+    if (std::ranges::any_of(arguments, [&](const named_argument& each) {
+            return is_view(each) && each.view.where() == memory::opencl;  // a part of it has no address
         }))
         return {};
     const matched_arguments whole =

@@ -123,7 +123,7 @@ void check_stated(const input_declaration& d, std::size_t axis, const tensor& t,
         fail(say("blocks of ", over.length, " channels for each of the ", channels, " along ", name_of(over.counts),
                  ", as in ", shape.from[static_cast<std::size_t>(over.counts)], ", along ", over.name, " of ", d.name),
              shown(d.name, t), say("a ", name_of(over.counts), " that is a multiple of ", over.length));
-    if (!has_blocks(d)) return;
+    if (!has_blocks(d) || axis + 2 != d.rank) return;
     if (const std::int64_t bytes = d.axes[axis + 1].length;
         extent > 1 && step != bytes && t.extent(static_cast<int>(axis) + 1) == bytes)
         fail(say("a stride of ", bytes, " along ", over.name, " of ", d.name, ", whose blocks lie side by side"),
