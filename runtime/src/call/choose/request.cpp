@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "call/bind/bind.hpp"
 
+#include <attune/ir/block_axes.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
