@@ -125,7 +125,7 @@ void run_one(const generators::variant& of, const generators::jit_kernel& kernel
     for (auto& argument : arguments) {
         const auto declared = std::ranges::find(of.graph.inputs, argument.name, &input_declaration::name);
         const bool dense = declared == of.graph.inputs.end() || has_dense_rows(*declared);
-        argument.view = moved.emplace_back(argument.view, dense, draw.random).view();
+        argument.view = moved.emplace_back(argument.view, dense, false, draw.random).view();
     }
     attune::detail::call(kernel.table(), arguments, {.threads = draw.from(1, 3)});
     for (std::size_t i = 0; i < arguments.size(); ++i) {
