@@ -48,7 +48,7 @@ int MPI_Finalize(void);
 def options_of_variants(source):
     """What attune_add_variant parses, as its file writes it."""
     with open(os.path.join(source, "generators/cmake/attune_add_variant.cmake"), encoding="utf-8") as file:
-        return re.search(r'function\(attune_add_variant target\)\n\s*cmake_parse_arguments\(PARSE_ARGV 1 arg ((?:"[A-Z_;]*" ?)+)\)', file.read())[1]
+        return re.search(r'function\(attune_add_variant target\)\n\s*cmake_parse_arguments\(PARSE_ARGV 1 arg ((?:"[A-Z0-9_;]*" ?)+)\)', file.read())[1]
 
 
 def headings(file):
