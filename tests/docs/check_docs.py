@@ -78,7 +78,7 @@ class Page:
                 getattr(self, "check_" + kind, lambda *_: None)(folder, code, line)
         if self.path.endswith("generators/docs/add_variant.md"):
             code = " ".join(code for kind, _, code, _ in self.blocks if kind == "cmake")
-            for option in re.findall(r"[A-Z_]+", options_of_variants(self.options.source)):
+            for option in re.findall(r"[A-Z][A-Z0-9_]*", options_of_variants(self.options.source)):
                 if f"\n| `{option}` |" not in self.text:
                     self.refuse(1, f"attune_add_variant's {option} has no row")
                 if not re.search(rf"\b{option}\b", code):
