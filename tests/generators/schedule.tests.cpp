@@ -299,7 +299,7 @@ TEST_CASE("tensor cores are for depths and blocks of whole tiles, and for formul
     request.facts = facts_of(ir_of<scaled>);
     CHECK_NOTHROW(check(request));  // computed in f32, and multiplied so
     request.schedule = gpu_tensor_decode{.query_block = 16, .warps = 1, .key_block = 64, .key_splits = 128};
-    refused("few queries of f32 have none");
+    refused("calls of few queries multiply f32 without them");
     request.schedule = by_tensor_cores, request.facts = facts_of(ir_of<triangle>), request.tf32_products = 0;
     request.types = element_types_from("bf16"), request.depths = {72, 64}, refused("the depths, 72x64, are not");
 }

@@ -43,6 +43,7 @@ int attribute(int which) {
         case 75: return card().major;
         case 76: return card().minor;
         case 97: return static_cast<int>(card().shared_bytes);  // of a block, if it asks
+        case 100: return 0;  // it copies pageable memory of the host before it returns
         default: return 8;
     }
 }
