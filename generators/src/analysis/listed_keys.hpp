@@ -8,7 +8,7 @@ namespace attune::generators::inline analysis {
 /// list, whose element is the key.
 ///
 /// A list is a precomputed tensor of a condition over b, h, q_idx and kv_idx, (batch, key head, place): the keys that
-/// meet it for some query, in order, then whatever keys; its last element is their number.
+/// meet it for some query, in order, then keys that mean nothing; its last element is the number of those that meet it.
 bool lists_keys(const graph_ir& graph, int node);
 
 /// The condition of a list, a node.

@@ -199,29 +199,19 @@ private:
             return scale;
     }
     template <class Formula, class... I> static constexpr auto read(const Formula& formula, const I&... i) {
-        if constexpr ((is_rejected<I> || ...))
-            return rejected{};
-        else if constexpr (sizeof...(I) != rank) {
-            static_assert(indices_match_rank<Label, rank, sizeof...(I)>,
-                          "attune: a tensor is indexed by another number of indices than it has axes");
-            return rejected{};
-        } else if constexpr (!(integer_kind<kind_of<I>> && ...)) {
-            static_assert((integer_kind<kind_of<I>> && ...),
-                          "attune: a tensor is indexed by something that is not an integer; indices are integers such "
-                          "as h, q_idx or q_idx / 16");
-            return rejected{};
-        } else if constexpr (!(index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...)) {
-            static_assert((index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...),
-                          "attune: a tensor is indexed by other axes than it was declared with");
-            return rejected{};
-        } else
-            return detail::last_first<rank - 1>(
-                [&](const auto& last, const auto&... others) {
-                    const auto channel = lift(last);
-                    const auto byte = [&](const auto& at) { return bytes{}(others..., channel / Block.channels, at); };
-                    return formula(byte, channel);
-                },
-                i...);
+        return detail::over_axes<Label, Axes...>::read(
+            [&](const auto&... index) {
+                return detail::last_first<rank - 1>(
+                    [&](const auto& last, const auto&... others) {
+                        const auto channel = lift(last);
+                        const auto byte = [&](const auto& at) {
+                            return bytes{}(others..., channel / Block.channels, at);
+                        };
+                        return formula(byte, channel);
+                    },
+                    index...);
+            },
+            i...);
     }
 };
 

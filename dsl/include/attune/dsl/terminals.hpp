@@ -126,17 +126,10 @@ template <class Tensor, class... I> struct partly_read {
     }
 };
 
-/// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`. Read at indices, `slopes(h)`, it is a
-/// number, or a condition if its elements are boolean. A call passes it as `slopes = S`.
-template <name Label, element_type Element, class... Axes> struct input_tensor {
-    static constexpr kind is = kind::tensor;
-    static constexpr operation op = operation::input;
-    static constexpr unsigned uses = 0;
-    static constexpr std::size_t rank = sizeof...(Axes);
-    static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view();
-    static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
-
-    template <operand... I> constexpr auto operator()(const I&... i) const {
+namespace detail {
+/// What `to(i...)` makes of a tensor's indices that fit its axes; else what is rejected.
+template <name Label, class... Axes> struct over_axes {
+    template <class To, class... I> static constexpr auto read(const To& to, const I&... i) {
         if constexpr ((is_rejected<I> || ...))
             return rejected{};
         else if constexpr (sizeof...(I) != sizeof...(Axes)) {
@@ -153,7 +146,24 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
                           "attune: a tensor is indexed by other axes than it was declared with");
             return rejected{};
         } else
-            return make<kind_of_element(Element), operation::load>(*this, i...);
+            return to(i...);
+    }
+};
+}  // namespace detail
+
+/// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`. Read at indices, `slopes(h)`, it is a
+/// number, or a condition if its elements are boolean. A call passes it as `slopes = S`.
+template <name Label, element_type Element, class... Axes> struct input_tensor {
+    static constexpr kind is = kind::tensor;
+    static constexpr operation op = operation::input;
+    static constexpr unsigned uses = 0;
+    static constexpr std::size_t rank = sizeof...(Axes);
+    static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view();
+    static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
+
+    template <operand... I> constexpr auto operator()(const I&... i) const {
+        return detail::over_axes<Label, Axes...>::read(
+            [&](const auto&... at) { return make<kind_of_element(Element), operation::load>(*this, at...); }, i...);
     }
 
     template <class... I>
