@@ -81,8 +81,7 @@ struct factor {
 class product_of_tiles {
 public:
     product_of_tiles(const std::string& name, const nest& its) : name_(name) {
-        const Expr index = substitute(its.named, its.store->index),
-                   value = substitute_in_all_lets(substitute(its.named, its.store->value));
+        const Expr index = substitute(its.named, its.store->index), value = substitute(its.named, its.store->value);
         const auto* sum = value.as<Add>();
         const bool sums_first = sum && sum->a.as<Load>();  // Halide puts either first
         const auto* before = sum ? (sums_first ? sum->a : sum->b).as<Load>() : nullptr;
