@@ -28,7 +28,7 @@ inline constexpr block_layout own{
     .channels = 16,
     .bytes = 17,
     .scale = {f32, 3},
-    .codes = {.are = code_type::u4, .at = 7, .less = 7, .order = nibble_order::neighbours},
+    .codes = {.are = code_type::uint4, .at = 7, .less = 7, .order = nibble_order::neighbours},
     .minimum = {bf16, 1}};
 
 template <block_layout K, block_layout V> struct cached {

@@ -81,6 +81,7 @@ std::string expression(const drawn_graph& graph, const instruction& n) {
                                      : argument(0) + std::string(row.text) + argument(1);
     std::string text = n.op == operation::load ? argument(0) : std::string(row.text);
     if (n.op == operation::extent) text += fmt::format("<{}>", n.integer);
+    if (n.op == operation::from_bits) text += fmt::format("<{}>", name_of(element_in_bits(n)));
     for (std::size_t i = n.op == operation::load ? 1 : 0, first = i; i < n.argument_count; ++i)
         text.append(i == first ? "(" : ", ").append(argument(i));
     return text + ")";

@@ -259,8 +259,12 @@ node_id random_graph::real(int depth, const place& p) {
         case 13: return one(operation::to_real, condition(depth - 1, p));
         case 14: return add(operation::add, kind::real, {x, constant_real(0.5)});
         case 15:
-        case 16:
-        case 17: return one(any_of(family::function), within(x));
+        case 16: return one(any_of(family::function), within(x));
+        case 17: {  // any bits of a number between 1/2 and 1
+            const node_id bits = integer(depth - 1, p).node;
+            const node_id fraction = add(operation::bit_and, kind::integer, {bits, constant(127)});
+            return from_bits(element_type::bf16, add(operation::bit_or, kind::integer, {fraction, constant(0x3f00)}));
+        }
         case 18: return add(any_of(family::function_of_two), kind::real, {within(x), within(real(depth - 1, p))});
         default: {
             if (p.bounds.size() > 1) return x;

@@ -77,6 +77,14 @@ node_id random_graph::extent(node_id tensor, int axis) {
         {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
+node_id random_graph::from_bits(element_type element, node_id bits) {
+    return add({.op = operation::from_bits,
+                .kind = is_integer(element) ? kind::integer : kind::real,
+                .argument_count = 1,
+                .arguments = {bits},
+                .integer = static_cast<std::int64_t>(element)});
+}
+
 node_id random_graph::core_tensor(char which) {
     if (which == 'q') return input("q", element_type::any, {batch, head, query, depth_axis});
     if (which == 'k') return input("k", element_type::any, {batch, key_head, key, depth_axis});

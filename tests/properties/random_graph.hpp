@@ -64,6 +64,7 @@ private:
     node_id scalar(std::string_view name, element_type element);
     node_id load(node_id tensor, kind is, std::initializer_list<node_id> at);
     node_id extent(node_id tensor, int axis);
+    node_id from_bits(element_type element, node_id bits);
     node_id index(operation op) { return add(op, kind::integer); }
     node_id b() { return index(operation::b); }
     node_id h() { return index(operation::h); }

@@ -46,8 +46,6 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
             continue;  // gradient(...) alone makes them
         // Not drawn, since they allow kernels to be further off than other operations: codes.tests.cpp has them.
         if (row.op == operation::in_u8 || row.op == operation::in_i16) continue;
-        // Random bits are NaN and infinities, too; blocks.tests.cpp reads those of numbers.
-        if (row.op == operation::from_bits) continue;
         INFO("operation " << static_cast<int>(row.op) << " " << row.text);
         CHECK(operations.contains(row.op));
     }

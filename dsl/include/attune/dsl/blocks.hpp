@@ -8,9 +8,9 @@ namespace attune::dsl {
 
 /// What the code of a channel is: a byte, or four bits.
 enum class code_type : std::uint8_t {
-    i8,
-    u8,
-    u4,
+    int8,
+    uint8,
+    uint4,
     e2m1,  ///< a sign, two bits of exponent, one of fraction: 0, 0.5, 1, 1.5, 2, 3, 4, 6
 };
 
@@ -44,16 +44,16 @@ struct block_layout {
 };
 
 // ggml's, and the OCP's in ggml's order
-inline constexpr block_layout q8_0{.channels = 32, .bytes = 34, .scale = {f16, 0}, .codes = {code_type::i8, 2}};
+inline constexpr block_layout q8_0{.channels = 32, .bytes = 34, .scale = {f16, 0}, .codes = {code_type::int8, 2}};
 inline constexpr block_layout q4_0{
-    .channels = 32, .bytes = 18, .scale = {f16, 0}, .codes = {.are = code_type::u4, .at = 2, .less = 8}};
+    .channels = 32, .bytes = 18, .scale = {f16, 0}, .codes = {.are = code_type::uint4, .at = 2, .less = 8}};
 inline constexpr block_layout q4_1{
-    .channels = 32, .bytes = 20, .scale = {f16, 0}, .codes = {code_type::u4, 4}, .minimum = {f16, 2}};
+    .channels = 32, .bytes = 20, .scale = {f16, 0}, .codes = {code_type::uint4, 4}, .minimum = {f16, 2}};
 inline constexpr block_layout mxfp4{.channels = 32, .bytes = 17, .scale = {u8, 0}, .codes = {code_type::e2m1, 1}};
 inline constexpr block_layout nvfp4{.channels = 16, .bytes = 9, .scale = {f8_e4m3, 0}, .codes = {code_type::e2m1, 1}};
 
 namespace detail {
-constexpr bool is_of_four_bits(code_type codes) { return codes == code_type::u4 || codes == code_type::e2m1; }
+constexpr bool is_of_four_bits(code_type codes) { return codes == code_type::uint4 || codes == code_type::e2m1; }
 constexpr bool is_inside(const block_number& number, int bytes) {
     const bool known = number.element == element_type::u8 ||
                        (kind_of_element(number.element) == kind::real && number.element != element_type::f64);
@@ -93,9 +93,9 @@ constexpr auto code_of_block(Byte byte, const Channel& channel) {
         else
             return code - Block.codes.less;
     };
-    if constexpr (codes.are == code_type::i8)
+    if constexpr (codes.are == code_type::int8)
         return lessened(from_bits<element_type::i8>(byte(channel % Block.channels + codes.at)));
-    else if constexpr (codes.are == code_type::u8)
+    else if constexpr (codes.are == code_type::uint8)
         return lessened(byte(channel % Block.channels + codes.at));
     else {
         const auto nibble = [&] {
@@ -104,7 +104,7 @@ constexpr auto code_of_block(Byte byte, const Channel& channel) {
             else
                 return (byte(channel % Block.channels / 2 + codes.at) >> channel % 2 * 4) & 15;
         }();
-        if constexpr (codes.are == code_type::u4)
+        if constexpr (codes.are == code_type::uint4)
             return lessened(nibble);
         else {
             const auto below = nibble & 7;

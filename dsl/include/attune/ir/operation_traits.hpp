@@ -77,7 +77,7 @@ enum class interval_rule : std::uint8_t {
 /// Kinds of the arguments in order; the last one holds for all that follow.
 struct argument_kinds {
     std::array<kinds, 3> first{};
-    std::size_t count{};
+    std::uint8_t count{};
     constexpr argument_kinds(std::initializer_list<kinds> all) {
         for (const kinds k : all) first[count++] = k;
     }

@@ -15,9 +15,9 @@ namespace attune {
 struct operation_row {
     operation op;
     attune::family family;
-    std::string_view text;  ///< as the language spells it
-    int precedence;         ///< C++'s, larger binds tighter; 0: a function
-    std::size_t fewest, most;
+    std::string_view text;    ///< as the language spells it
+    std::uint8_t precedence;  ///< C++'s, larger binds tighter; 0: a function
+    std::uint8_t fewest, most;
     argument_kinds takes;
     kinds gives;
     attune::passes_on passes_on;
@@ -49,7 +49,7 @@ inline constexpr kinds counted = integer | real, reals = real | scores | row | o
                        chosen = converted | weights, added = numbers | of_input,
                        readable = tensor | output | layer | made_before;
 
-inline constexpr std::size_t longest = max_rank + 1;  // a tensor and its indices
+inline constexpr std::uint8_t longest = max_rank + 1;  // a tensor and its indices
 
 // clang-format off: a row is a line where it can be
 inline constexpr operation_row rows_of_all[] = {
