@@ -69,6 +69,9 @@ generators::listed_kernel listed(const generators::variant& of, const std::strin
         .front();
 }
 
+/// The least demanding of the levels that are tested.
+std::string lowest() { return std::string(testing::tested_levels().back().name); }
+
 /// Prefill on this machine as levels with products of bytes have it, whose instructions need not be there.
 struct prefill_of_bytes {
     prefill_of_bytes(const generators::variant& of, const std::string& depths, bool in_tiles)
@@ -84,9 +87,6 @@ struct prefill_of_bytes {
 
     generators::level as_if;
     generators::listed_kernel kernel;
-
-private:
-    static std::string lowest() { return std::string(testing::tested_levels().back().name); }
 };
 
 struct shape {
@@ -122,26 +122,35 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
     return call.largest_error(expected, "out");
 }
 
+void check_decode(const graph_ir& graph, const std::string& level, double bound) {
+    const generators::variant of{"my::cache", graph};
+    const generators::jit_kernel kernel(listed(of, level, "64"));
+    for (const shape& s : {shape{4, 1, 1, 700}, {2, 2, 1, 130}, {10, 2, 3, 257}, {4, 2, 2, 5}}) {
+        CAPTURE(level, bound, s.heads, s.queries, s.keys);
+        CHECK(largest_error(kernel, graph, s) < bound);
+        CHECK(largest_error(kernel, graph, s, -1) < bound);  // weights that are negative
+    }
+}
+
 }  // namespace
 
-TEST_CASE("decode with quantised queries and weights keeps to its bounds, on every level", "[codes]") {
-    for (const generators::level& level : testing::tested_levels()) {
-        if (level.is_gpu || !runs(level.name)) continue;
+TEST_CASE("decode with quantised queries and weights keeps to its bounds", "[codes]") {
+    const std::string level(testing::tested_levels().front().name);
+    for (const auto& [graph, bound] : {std::pair(ir_of<two_digits>, 2e-4), {ir_of<packed_one_digit>, 2e-2}})
+        check_decode(graph, level, bound);
+    check_decode(ir_of<one_digit>, lowest(), 2e-2);
+}
+
+TEST_CASE("decode with queries and weights quantised in any way keeps to its bounds, on every level",
+          "[codes][.long]") {
+    for (const generators::level& level : testing::tested_levels())
         for (const auto& [graph, bound] : {std::pair(ir_of<of_queries>, 4e-5),
                                            {ir_of<two_digits>, 2e-4},
                                            {ir_of<one_digit>, 2e-2},
                                            {ir_of<packed>, 4e-5},
                                            {ir_of<packed_two_digits>, 2e-4},
-                                           {ir_of<packed_one_digit>, 2e-2}}) {
-            const generators::variant of{"my::cache", graph};
-            const generators::jit_kernel kernel(listed(of, std::string(level.name), "64"));
-            for (const shape& s : {shape{4, 1, 1, 700}, {2, 2, 1, 130}, {10, 2, 3, 257}, {4, 2, 2, 5}}) {
-                CAPTURE(level.name, bound, s.heads, s.queries, s.keys);
-                CHECK(largest_error(kernel, graph, s) < bound);
-                CHECK(largest_error(kernel, graph, s, -1) < bound);  // weights that are negative
-            }
-        }
-    }
+                                           {ir_of<packed_one_digit>, 2e-2}})
+            check_decode(graph, std::string(level.name), bound);
 }
 
 namespace {
@@ -195,18 +204,15 @@ TEST_CASE("codes of four bits are multiplied at depths that are no powers of two
     const generators::variant of{"my::cache", ir_of<packed_one_digit>};
     for (const auto& [depth, value_depth] : {std::pair(96, 96), {48, 80}, {64, 48}}) {
         const std::string depths = std::to_string(depth) + "x" + std::to_string(value_depth);
-        for (const generators::level& level : testing::tested_levels()) {
-            if (level.is_gpu || !runs(level.name)) continue;
-            CAPTURE(depths, level.name);
-            workload call(
-                of.graph,
-                {.batches = 2, .heads = 10, .key_heads = 2, .keys = 300, .depth = depth, .value_depth = value_depth}, 9,
-                {}, {{"byte", std::max(depth, value_depth) / 2}});
-            for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
-            const generators::jit_kernel kernel(listed(of, std::string(level.name), depths));
-            attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
-            CHECK(call.largest_error(call.expected(), "out") < 2e-2);
-        }
+        CAPTURE(depths);
+        workload call(
+            of.graph,
+            {.batches = 2, .heads = 10, .key_heads = 2, .keys = 300, .depth = depth, .value_depth = value_depth}, 9, {},
+            {{"byte", std::max(depth, value_depth) / 2}});
+        for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
+        const generators::jit_kernel kernel(listed(of, std::string(testing::tested_levels().front().name), depths));
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 2e-2);
     }
 }
 
@@ -251,7 +257,6 @@ TEST_CASE("what codes are multiplied by follows their range and the level", "[co
 TEST_CASE("queries that are passed as codes are multiplied as integers, exactly", "[codes]") {
     const generators::variant of{"my::cache", ir_of<from_outside>};
     for (const generators::level& level : testing::tested_levels()) {
-        if (level.is_gpu || !runs(level.name)) continue;
         const generators::jit_kernel kernel(listed(of, std::string(level.name), "64"));
         workload call(of.graph, {.batches = 2, .heads = 6, .key_heads = 2, .keys = 300, .depth = 64, .value_depth = 64},
                       7);

@@ -1,6 +1,7 @@
 // Decode over codes of a few bits, several in a byte: what it makes of each is exactly the number that the formula
 // says, by whichever instructions.
 #include "assembly.hpp"
+#include "tested_levels.hpp"
 
 #include "plans/kernel_plan.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -85,6 +86,13 @@ std::vector<named_graph> all_graphs() {
             {"wide mask", graph_of<wide_mask>()}};
 }
 
+/// One for each way to take codes out of a byte.
+std::vector<named_graph> few_graphs() {
+    return {{"halves", graph_of<halves>()},         {"halves of signed bytes", graph_of<halves, i8>()},
+            {"below zero", graph_of<below_zero>()}, {"quarters", graph_of<quarters>()},
+            {"neighbours", graph_of<neighbours>()}, {"top bit", graph_of<top_bit>()}};
+}
+
 inline constexpr auto plain = softmax(q * t(k)) * v;
 
 generators::listed_kernel listed(const generators::variant& of, const std::string& level, const std::string& depth) {
@@ -152,9 +160,31 @@ void check_is_exact(const named_graph& of, std::string_view level, int depth) {
     CHECK(call.largest_error(expected, "lse") == 0);
 }
 
+/// That integers are multiplied, and come to what the formula says.
+void check_products(const named_graph& of, const std::string& level) {
+    if (!runs(level)) return;
+    CAPTURE(of.name, level);
+    const generators::variant variant{"my::cache", of.graph};
+    const generators::listed_kernel kernel = listed(variant, level, "64");
+    const generators::kernel_plan plan = generators::plan_kernel(kernel.request);
+    const generators::key_pass& pass = plan.pass_of(0);
+    CHECK(generators::made_by<generators::integer_dots>(pass.scores.how));
+    CHECK(generators::made_by<generators::integer_dots>(pass.values->how));
+    workload call = call_over(of.graph, 64);
+    attune::detail::call(generators::jit_kernel(kernel).table(), call.arguments(), {.threads = 1});
+    const auto expected = call.expected();
+    CHECK(call.largest_error(expected, "out") < 1e-5);
+    CHECK(call.largest_error(expected, "lse") < 1e-3);  // of hundreds; another code is 0.1 away at least
+}
+
 }  // namespace
 
 TEST_CASE("decode makes of every byte exactly what the formula says", "[codes]") {
+    const std::string_view level = testing::tested_levels().front().name;
+    for (const named_graph& each : few_graphs()) check_is_exact(each, level, 64);
+}
+
+TEST_CASE("decode makes of every byte exactly what any formula says, on every level", "[codes][.long]") {
     std::vector<std::string_view> levels;
     for (const generators::level& level : generators::levels())
         if (!level.is_gpu && runs(level.name)) levels.push_back(level.name);
@@ -163,6 +193,13 @@ TEST_CASE("decode makes of every byte exactly what the formula says", "[codes]")
 }
 
 TEST_CASE("integer products take of every byte exactly what the formula says", "[codes]") {
+    for (const named_graph& each : {in_integers<halves>("halves"), in_integers<quarters>("quarters"),
+                                    in_integers<with_sign>("with sign"), in_integers<divided>("divided")})
+        check_products(each, std::string(testing::tested_levels().front().name));
+    check_products(in_integers<halves>("halves"), "x86-64-v3");
+}
+
+TEST_CASE("integer products take of every byte exactly what any formula says", "[codes][.long]") {
     std::vector<std::string> levels{"x86-64-v3"};
     for (const generators::level& level : generators::levels())
         if (!level.is_gpu && runs(level.name) && level.lanes == 16 && levels.size() == 1)
@@ -173,21 +210,8 @@ TEST_CASE("integer products take of every byte exactly what the formula says", "
               in_integers<without_offset>("without offset"), in_integers<quarters>("quarters"),
               in_integers<neighbours>("neighbours"), in_integers<masked>("masked"), in_integers<top_bit>("top bit"),
               in_integers<with_sign>("with sign"), in_integers<from_offset>("from offset"),
-              in_integers<shifted_away>("shifted away"), in_integers<divided>("divided")}) {
-            if (!runs(level)) continue;
-            CAPTURE(each.name, level);
-            const generators::variant variant{"my::cache", each.graph};
-            const generators::listed_kernel kernel = listed(variant, level, "64");
-            const generators::kernel_plan plan = generators::plan_kernel(kernel.request);
-            const generators::key_pass& pass = plan.pass_of(0);
-            CHECK(generators::made_by<generators::integer_dots>(pass.scores.how));
-            CHECK(generators::made_by<generators::integer_dots>(pass.values->how));
-            workload call = call_over(each.graph, 64);
-            attune::detail::call(generators::jit_kernel(kernel).table(), call.arguments(), {.threads = 1});
-            const auto expected = call.expected();
-            CHECK(call.largest_error(expected, "out") < 1e-5);
-            CHECK(call.largest_error(expected, "lse") < 1e-3);  // of hundreds; another code is 0.1 away at least
-        }
+              in_integers<shifted_away>("shifted away"), in_integers<divided>("divided")})
+            check_products(each, level);
 }
 
 TEST_CASE("packed codes become reals without conversions, and bytes are widened as they are read", "[codes]") {
