@@ -207,9 +207,8 @@ void tensor_loops::schedule_keys(const LoopLevel& block) {
         in_table(kept, f_.ki);
         one_a_thread(kept, f_.ki, cut_.key_block);
     }
-    for (const auto& [rows, channels, tensor] : {std::tuple(&state_.key_rows, f_.depth(), f_.core.key),
-                                                 std::tuple(&state_.value_rows, f_.value_depth(), f_.core.value)}) {
-        const int words = state_.words_of(channels);
+    for (const auto& [rows, words, tensor] : {std::tuple(&state_.key_rows, state_.words_of_key(), f_.core.key),
+                                              std::tuple(&state_.value_rows, state_.words_of_value(), f_.core.value)}) {
         Stage copies = state_.of_warpgroups ? copied_in_parts(*rows, words, block) : copied(*rows, words, block);
         input_of_rows(f_.graph(), tensor) >= 0 ? copies.vectorize(state_.word) : copies.unroll(state_.word);
     }

@@ -1,5 +1,6 @@
 #include "kernel/tensor_schedule.hpp"
 
+#include "analysis/narrow_rows.hpp"
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
 #include "kernel/gpu_schedule.hpp"
@@ -8,6 +9,7 @@
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace attune::generators::inline kernel {
 namespace {
@@ -46,6 +48,7 @@ std::string missing_of_formula(const kernel_request& request) {
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
     for (const int tensor : {core.query, core.key, core.value}) {
+        if (tensor >= 0 && tensor != core.value && multiplies_codes(request)) continue;
         if (tensor < 0 || is_made_by_sums(request.graph(), tensor))
             return "queries, keys or values are computed by sums";
         if (request.tf32_products == 0 && is_made_of_f32(request, tensor))
@@ -86,6 +89,16 @@ std::string no_tensor_cores_because(const kernel_request& request, shape_class s
         return fmt::format("the depths, {}x{}, are not 64 or 128, of which warpgroups make products", depth,
                            value_depth);
     return {};
+}
+
+bool multiplies_codes(const kernel_request& request) {
+    const plan& core = request.core();
+    constexpr int step = 32;
+    if (core.query < 0 || core.key < 0 || request.depths.depth % step != 0 || request.target->warpgroups) return false;
+    return std::ranges::all_of(std::array{core.query, core.key}, [&](int tensor) {
+        const auto rows = narrow_rows_of(request.graph(), request.facts->depends, tensor);
+        return rows && rows->of_8_bits();
+    });
 }
 
 bool marks_tasks(const kernel_request& request) { return !request.finite; }

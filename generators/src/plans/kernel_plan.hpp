@@ -38,9 +38,9 @@ struct integer_dots {
 };
 
 /// Fragments that the threads of a GPU's warp hold together, 16 x 8 x 16 products an instruction (mma.sync), of f32 16
-/// x 8 x 8.
+/// x 8 x 8, of codes 16 x 8 x 32.
 struct warp_fragments {
-    element_type of{element_type::bf16};  ///< bf16, f16, or f32, which is multiplied as TF32
+    element_type of{element_type::bf16};  ///< bf16; f16; f32, multiplied as TF32; or i8, codes of 8 bits
     bool of_warpgroup = false;            ///< 64 rows by all keys or value depths, by four warps; else 16 x 8, by one
     int products{1};                      ///< of TF32 for one of f32: 3 if each number is cut in two
 

@@ -6,6 +6,7 @@
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -277,7 +278,16 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
                              .products = std::max(request.tf32_products, 1)};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
-    pass.scores.formed.clear();  // rows are copied from where they lie
+    if (multiplies_codes(request)) {
+        pass.scores.how = warp_fragments{.of = element_type::i8};
+        const auto is_of_codes = [&](const formed_rows& rows) {
+            const auto makes = [&](int tensor) { return request.graph().nodes[tensor].arguments[0] == rows.formula; };
+            return makes(core.query) || makes(core.key);
+        };
+        std::erase_if(pass.scores.formed, std::not_fn(is_of_codes));
+    } else {
+        pass.scores.formed.clear();  // rows are copied from where they lie
+    }
     pass.scores.queries = cut.rows_of_tile * cut.tiles, pass.scores.keys = cut.key_block;
     pass.scores.unroll = request.depths.depth;
     constexpr int threads_a_row = 4;

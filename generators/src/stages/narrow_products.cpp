@@ -80,7 +80,8 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at = at_row(of_query, {});
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
-    hoist(planned_.rows_of(node.arguments[0]).kept, at);
+    // Codes and factors have no masks. On a GPU the memory of a table that nobody reads would be that of rows, too.
+    hoist(planned_.rows_of(node.arguments[0]).kept, at, false);
     hoist_rows(planned_.rows_of(node.arguments[0]).placed, name, at);
     scaled_rows rows{
         .codes = Func(pass_ + name), .bytes = {}, .factor = 1.0f, .whole = narrow->whole, .in_order = narrow->in_order};

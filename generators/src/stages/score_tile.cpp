@@ -123,7 +123,7 @@ Expr score_tile::dense_along_keys(int n) const {
 }
 
 /// Computes numbers that depend on the query alone, the key alone or neither once a task or once a block.
-void score_tile::hoist(const std::vector<kept_node>& numbers, place& at) {
+void score_tile::hoist(const std::vector<kept_node>& numbers, place& at, bool with_masks) {
     for (const auto& [n, of] : numbers) {
         const bool of_query = of == owner::query, of_key = of == owner::key;
         const Expr dense = of_key ? dense_along_keys(n) : Expr();
@@ -136,7 +136,7 @@ void score_tile::hoist(const std::vector<kept_node>& numbers, place& at) {
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
         const char* name = of_query ? "hoisted_of_queries_" : of_key ? "hoisted_of_keys_" : "hoisted_of_task_";
-        const kept_number kept(pass_ + name + std::to_string(n), {x.value, x.masked}, over);
+        const kept_number kept(pass_ + name + std::to_string(n), {x.value, with_masks ? x.masked : Expr()}, over);
         at.known.emplace(n, kept.at({over.begin(), over.end()}));
         (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept.values);
         if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.values.name());

@@ -122,7 +122,7 @@ private:
     /// A formula over one side's positions and a channel, as rows.
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name,
                                  const std::map<int, quantity>& known);
-    void hoist(const std::vector<kept_node>& kept, place& at);
+    void hoist(const std::vector<kept_node>& kept, place& at, bool with_masks = true);
     void hoist_rows(const std::vector<int>& loads, const std::string& name, place& at);
     Halide::Expr dense_along_keys(int node) const;
     place at_row(bool of_query, const std::map<int, quantity>& known) const;

@@ -42,6 +42,10 @@ tensor_state::tensor_state(const kernel_frame& frame)
     if (f_.decodes()) split.emplace(f_, parts.parts);
     masks_apart = (parts.may_be_whole || scores_at.masked_beyond_keys) && !scores_at.masked_by_product;
     sums_by_products = f_.core.weights == f_.core.statistic_node && !f_.core.log_sum && !of_warpgroups;
+    if (is_of_codes()) {
+        codes_.of_query = scores_at.narrow_rows_of(f_.core.query, "query_rows");
+        codes_.of_key = scores_at.narrow_rows_of(f_.core.key, "key_rows");
+    }
     define_rows();
     define_matrices();
     define_scores();
@@ -52,14 +56,14 @@ tensor_state::tensor_state(const kernel_frame& frame)
 }
 
 std::string tensor_state::by_element(const std::string& instruction) const {
-    return "attune_" + instruction + "_" + (is_of_f32() ? "tf32" : std::string(name_of(how().of)));
+    return "attune_" + instruction + "_" + (is_of_f32() ? "tf32" : std::string(name_of(of_values().of)));
 }
 
 /// What a product reads of a word of f32: its upper bits, or what they leave, if three products make one; else the word
 /// rounded to them.
-Expr tensor_state::part_of(const Expr& word, const Expr& lower) const {
-    if (!is_of_f32()) return word;
-    if (how().products == 1) return made_by(UInt(32), by_element("round"), {word});
+Expr tensor_state::part_of(const warp_fragments& how, const Expr& word, const Expr& lower) {
+    if (how.of != element_type::f32) return word;
+    if (how.products == 1) return made_by(UInt(32), "attune_round_tf32", {word});
     const Expr upper = word & Expr(0xffffe000u);
     return select(lower, reinterpret<std::uint32_t>(reinterpret<float>(word) - reinterpret<float>(upper)), upper);
 }
@@ -73,6 +77,7 @@ std::vector<Expr> tensor_state::fragment(const Expr& reg, const Expr& tile) cons
 /// Word `at` of a row, one channel of f32 or two neighbouring ones: as it lies in memory, or computed in f32 and
 /// rounded to the elements that products take.
 Expr tensor_state::word_of(int tensor, bool of_query, const Expr& position, const Expr& at) const {
+    if (is_of_codes() && tensor != f_.core.value) return word_of_codes(of_query, position, at);
     if (input_of_rows(f_.graph(), tensor) >= 0)
         return made_by(UInt(32), words_of_rows::row_word, {scores_at.element_of(tensor, of_query, 0, position), at});
     if (is_of_f32()) return reinterpret<std::uint32_t>(scores_at.computed_element(tensor, of_query, at, position));
@@ -80,6 +85,24 @@ Expr tensor_state::word_of(int tensor, bool of_query, const Expr& position, cons
         return scores_at.computed_element(tensor, of_query, 2 * at + which, position);
     };
     return made_by(UInt(32), by_element("pack"), {element(0), element(1)});
+}
+
+/// Four neighbouring codes of a row.
+Expr tensor_state::word_of_codes(bool of_query, const Expr& position, const Expr& at) const {
+    const Func& bytes = of_query ? codes_.of_query.bytes : codes_.of_key.bytes;
+    Expr word;
+    for (int n = 0; n < 4; ++n) {
+        const Expr code = cast<std::uint32_t>(bytes(4 * at + n, position, of_query ? f_.qt : f_.kb, f_.h, f_.b));
+        word = word.defined() ? word | (code << (8 * n)) : code;
+    }
+    return word;
+}
+
+/// The product of register r of tile nt, of a query and a key in their blocks.
+Expr tensor_state::product_at(const Expr& query, const Expr& key) const {
+    const Expr sum = products(fragment(r, nt));
+    if (!is_of_codes()) return sum;
+    return cast<float>(sum) * scores_at.at_fragment(codes_.of_query.factor * codes_.of_key.factor, query, key, 0.0f);
 }
 
 /// A number of the running state before block kb. The stages that make the next state cannot name it.
@@ -90,9 +113,10 @@ Expr tensor_state::before(int element, const Expr& half) const { return before(E
 
 /// sum += a * b in four registers at once. Halide evaluates a gather in full before it scatters. Elements of a Tuple
 /// would read the new values of earlier elements inside a call's arguments (Halide 21).
-void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::vector<Expr>& a,
-                            const std::vector<Expr>& b) const {
-    const std::string name = by_element("mma_m16n8k" + std::to_string(how().step()));
+void tensor_state::multiply(const warp_fragments& how, Func& sum, const std::vector<Expr>& at,
+                            const std::vector<Expr>& a, const std::vector<Expr>& b) {
+    const std::string name = "attune_mma_m16n8k" + std::to_string(how.step()) + "_" +
+                             (how.of == element_type::f32 ? "tf32" : std::string(name_of(how.of)));
     std::vector<Expr> operands = a, results;
     operands.insert(operands.end(), b.begin(), b.end());
     const auto element = [&](const Expr& reg) {
@@ -101,7 +125,7 @@ void tensor_state::multiply(Func& sum, const std::vector<Expr>& at, const std::v
         return all;
     };
     for (int n = 0; n < 4; ++n) operands.push_back(sum(element(n)));
-    for (int n = 0; n < 4; ++n) results.push_back(made_by_warp(Float(32), name + "_d" + std::to_string(n), operands));
+    for (int n = 0; n < 4; ++n) results.push_back(made_by_warp(sum.type(), name + "_d" + std::to_string(n), operands));
     sum(element(scatter(0, 1, 2, 3))) = gather(results[0], results[1], results[2], results[3]);
 }
 
@@ -162,13 +186,15 @@ void tensor_state::define_matrices() {
 void tensor_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
-    const int steps = f_.depth() / how().step();
-    channels = RDom(0, how().products, 0, steps, "channels");
+    const int steps = f_.depth() / of_scores().step();
+    channels = RDom(0, of_scores().products, 0, steps, "channels");
     std::vector<Expr> a, b;
     for (int n = 0; n < 4; ++n)
-        a.push_back(part_of(query_reads(n, channels.y, gi, ti, mt, w, f_.qt, f_.h, f_.b), channels.x == 0));
+        a.push_back(
+            part_of(of_scores(), query_reads(n, channels.y, gi, ti, mt, w, f_.qt, f_.h, f_.b), channels.x == 0));
     for (int n = 0; n < 2 && !of_warpgroups; ++n)
-        b.push_back(part_of(key_words(nt % 2 * 2 + n, nt / 2, channels.y, gi, ti, f_.kb, f_.h, f_.b), channels.x == 1));
+        b.push_back(part_of(of_scores(), key_words(nt % 2 * 2 + n, nt / 2, channels.y, gi, ti, f_.kb, f_.h, f_.b),
+                            channels.x == 1));
     if (of_warpgroups) {
         const gpu_tensor_prefill cut = tensor_blocks_of(f_.request.schedule);
         const bool in_turn = cut.warps == 2 * cut.warps_of_group;
@@ -177,12 +203,13 @@ void tensor_state::define_scores() {
         products(pair) =
             of_warpgroup(in_turn ? "wgmma_in_turn_" : "wgmma_", f_.cut.key_block, steps, all, key_rows, {});
     } else {
-        products(pair) = 0.0f;
-        multiply(products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);
+        products(pair) = cast(is_of_codes() ? Int(32) : Float(32), 0);
+        multiply(of_scores(), products, {nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b}, a, b);
     }
 
     const auto at_pair = [&](const Expr& e) {
-        return scores_at.at_fragment(e, query_of(r / 2), key_of(nt, r % 2), products(fragment(r, nt)));
+        const Expr query = query_of(r / 2), key = key_of(nt, r % 2);
+        return scores_at.at_fragment(e, query, key, product_at(query, key));
     };
     const Expr real = at_pair(scores_at.real), hidden = at_pair(scores_at.masked);
     if (!masks_apart) {
@@ -218,8 +245,9 @@ void tensor_state::define_weights() {
     weights(pair) = exp2_of(fused(scores(pair), binary, offset(row(r / 2))));
     Func factors = weights;
     if (f_.core.weights != f_.core.statistic_node) {
-        weighing(pair) = scores_at.at_fragment(scores_at.weights(f_.core.weights, weights(pair)), query_of(r / 2),
-                                               key_of(nt, r % 2), products(pair));
+        const Expr query = query_of(r / 2), key = key_of(nt, r % 2);
+        weighing(pair) = scores_at.at_fragment(scores_at.weights(f_.core.weights, weights(pair)), query, key,
+                                               product_at(query, key));
         factors = weighing;
     }
     // The results of products of 16 x 8 for two tiles of keys have the layout of the next product's operand; of f32
@@ -240,13 +268,13 @@ void tensor_state::define_sums() {
     const auto a_at = [&](const Expr& step, const Expr& lower) {
         std::vector<Expr> a;
         for (int n = 0; n < 4; ++n)
-            a.push_back(part_of(packed(n, step, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b), lower));
+            a.push_back(part_of(of_values(), packed(n, step, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b), lower));
         return a;
     };
-    const int steps = f_.cut.key_block / how().step();
+    const int steps = f_.cut.key_block / of_values().step();
     const std::vector<Var> fragments{r, nt, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
     const Expr prior = before(nt * 2 + r % 2, r / 2);
-    keys = RDom(0, how().products, 0, steps, "keys_of_step");
+    keys = RDom(0, of_values().products, 0, steps, "keys_of_step");
     if (of_warpgroups) {
         before_added = Func("before_added");
         before_added(fragments) = prior * keep(row(r / 2));
@@ -260,7 +288,7 @@ void tensor_state::define_sums() {
             return is_of_f32() ? value_words(n, nt, keys.y, gi, ti, f_.kb, f_.h, f_.b)
                                : value_words(nt % 2 * 2 + n, nt / 2, keys.y, gi, ti, f_.kb, f_.h, f_.b);
         };
-        for (int n = 0; n < 2; ++n) b.push_back(part_of(word_of_values(n), keys.x == 1));
+        for (int n = 0; n < 2; ++n) b.push_back(part_of(of_values(), word_of_values(n), keys.x == 1));
         tile.insert(tile.end(), at.begin(), at.end());
         Expr least = 1.0f;
         for (int of = 0; of < tiles(); ++of)
@@ -271,7 +299,7 @@ void tensor_state::define_sums() {
         rescaled = RDom(0, 1, "rescaled");
         rescaled.where(grown(gi, ti, w, f_.kb + rescaled, f_.qt, f_.h, f_.b) < 1.0f);
         added(fragments) = added(fragments) * keep(r / 2, gi, ti, mt, w, f_.kb + rescaled, f_.qt, f_.h, f_.b);
-        multiply(added, tile, a_at(keys.y, keys.x == 0), b);
+        multiply(of_values(), added, tile, a_at(keys.y, keys.x == 0), b);
     }
     if (!sums_by_products) {  // of a thread's own columns
         const std::vector<Var> of_row{rh, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b};
@@ -280,10 +308,11 @@ void tensor_state::define_sums() {
         return;
     }
     // A product with ones; all its columns are the sum.
-    const Expr ones(is_of_f32() ? 0x3f800000u : how().of == element_type::f16 ? 0x3c003c00u : 0x3f803f80u);
-    summed_keys = RDom(0, std::min(how().products, 2), 0, steps, "summed_keys");  // ones leave nothing in lower bits
+    const Expr ones(is_of_f32() ? 0x3f800000u : of_values().of == element_type::f16 ? 0x3c003c00u : 0x3f803f80u);
+    summed_keys =
+        RDom(0, std::min(of_values().products, 2), 0, steps, "summed_keys");  // ones leave nothing in lower bits
     sums(r, gi, ti, mt, w, f_.kb, f_.qt, f_.h, f_.b) = before(sum_at(), r / 2) * keep(row(r / 2));
-    multiply(sums, at, a_at(summed_keys.y, summed_keys.x == 0), {ones, ones});
+    multiply(of_values(), sums, at, a_at(summed_keys.y, summed_keys.x == 0), {ones, ones});
 }
 
 /// Defines which blocks the state goes over. Returns the one at hand.

@@ -30,6 +30,9 @@ namespace attune::generators::inline stages {
 /// A word is two elements of 16 bits, or one of f32, of which tensor cores read 19 bits (TF32): a step of 8 words then
 /// has 8 channels or keys. f32 is rounded to that; or each number is cut in two such numbers, and three of their four
 /// products are added up (3xTF32): the fourth is below 2^-20 of the product.
+///
+/// Where a formula makes codes of 8 bits of queries and keys, a word of theirs is four codes. Sums are integers, and
+/// the factors of a query and a key multiply them.
 class tensor_state : public row_state {
 public:
     explicit tensor_state(const kernel_frame& frame);
@@ -51,8 +54,8 @@ public:
     int chunk() const override { return accumulators; }
     bool depths_in_lanes() const override { return false; }
 
-    /// Words of a row of so many channels.
-    int words_of(int depth) const { return depth * 8 / how().step(); }
+    int words_of_key() const { return f_.depth() * 8 / of_scores().step(); }
+    int words_of_value() const { return f_.value_depth() * 8 / of_values().step(); }
 
     /// A power of two, so that the factor of a masked pair is exact.
     static constexpr float least_maximum = -0x1p96f;
@@ -120,17 +123,24 @@ private:
     Halide::Expr block_of_state();
     std::vector<Halide::Expr> fragment(const Halide::Expr& reg, const Halide::Expr& tile) const;
     std::vector<Halide::Expr> of_queries(const std::vector<Halide::Expr>& row, const Halide::Expr& lane) const;
-    void multiply(Halide::Func& sum, const std::vector<Halide::Expr>& at, const std::vector<Halide::Expr>& a,
-                  const std::vector<Halide::Expr>& b) const;
+    static void multiply(const warp_fragments& how, Halide::Func& sum, const std::vector<Halide::Expr>& at,
+                         const std::vector<Halide::Expr>& a, const std::vector<Halide::Expr>& b);
     Halide::Expr of_warpgroup(const std::string& instruction, int columns, int steps, std::vector<Halide::Expr> a,
                               const Halide::Func& rows, const std::vector<Halide::Expr>& sums) const;
     std::string by_element(const std::string& instruction) const;
-    Halide::Expr part_of(const Halide::Expr& word, const Halide::Expr& lower) const;
-    const warp_fragments& how() const { return std::get<warp_fragments>(f_.keys().values->how); }
+    static Halide::Expr part_of(const warp_fragments& how, const Halide::Expr& word, const Halide::Expr& lower);
+    Halide::Expr word_of_codes(bool of_query, const Halide::Expr& position, const Halide::Expr& at) const;
+    Halide::Expr product_at(const Halide::Expr& query, const Halide::Expr& key) const;
+    const warp_fragments& of_scores() const { return std::get<warp_fragments>(f_.keys().scores.how); }
+    const warp_fragments& of_values() const { return std::get<warp_fragments>(f_.keys().values->how); }
     int tiles() const { return tensor_blocks_of(f_.request.schedule).tiles; }
-    bool is_of_f32() const { return how().of == element_type::f32; }
+    bool is_of_f32() const { return of_values().of == element_type::f32; }
+    bool is_of_codes() const { return of_scores().of == element_type::i8; }
 
     const kernel_frame& f_;
+    struct {
+        score_tile::scaled_rows of_query, of_key;
+    } codes_;  ///< undefined if words are elements
 };
 
 }  // namespace attune::generators::inline stages

@@ -61,5 +61,11 @@ inline constexpr auto of_codes =
     softmax(mask(q * t(keys(k_codes(b, h, kv_idx, d_idx) * k_scale(b, h, kv_idx))) * rsqrt(depth),
                  bottom_right(window(99, 0)))) *
     values((v_codes(b, h, kv_idx, d_idx) - 128) * v_scale(b, h, kv_idx));
+/// Queries that are rounded to codes as well: scores are sums of integers.
+inline constexpr auto rounded =
+    softmax(
+        mask(queries(quantized<i8>(q)) * t(keys(k_codes(b, h, kv_idx, d_idx) * k_scale(b, h, kv_idx))) * rsqrt(depth),
+             causal_bottom_right)) *
+    values((v_codes(b, h, kv_idx, d_idx) - 128) * v_scale(b, h, kv_idx));
 
 }  // namespace tensor

@@ -206,6 +206,7 @@ TEST_CASE("what formulas make of queries, keys and values is multiplied by tenso
     if (!missing().empty()) SKIP("no CUDA device here: lacks " << missing());
     check_edges<tensor::rotated>(element_type::bf16, 64, 64);
     check_edges<tensor::of_codes>(element_type::bf16, 64, 64);
+    check_edges<tensor::rounded>(element_type::bf16, 64, 64);
 }
 
 TEST_CASE("a NaN comes out of the rows that see it and of no other, where no pair is masked") {

@@ -51,7 +51,7 @@ TEST_CASE("few queries by tensor cores come out as in the reference, whatever a 
     check_edges<tensor::ends>(element_type::bf16, 64, 64);
     check_edges<tensor::of_heads>(element_type::bf16, 64, 64);
     check_edges<tensor::rotated>(element_type::bf16, 64, 64);
-    check_edges<tensor::of_codes>(element_type::bf16, 64, 64);
+    check_edges<tensor::rounded>(element_type::bf16, 64, 64);
     check_edges<tensor_halves::all_pairs>(element_type::f16, 48, 80);
 }
 
