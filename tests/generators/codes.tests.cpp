@@ -72,18 +72,19 @@ generators::listed_kernel listed(const generators::variant& of, const std::strin
 /// The least demanding of the levels that are tested.
 std::string lowest() { return std::string(testing::tested_levels().back().name); }
 
-/// Prefill on this machine as levels with products of bytes have it, whose instructions need not be there.
-struct prefill_of_bytes {
-    prefill_of_bytes(const generators::variant& of, const std::string& depths, bool in_tiles)
+/// Prefill on this machine as levels with such products have it, whose instructions need not be there.
+struct prefill_of_codes {
+    prefill_of_codes(const generators::variant& of, const std::string& depths, generators::integer_products integers,
+                     bool in_tiles = false)
         : kernel(listed(of, lowest(), depths, "prefill")) {
         as_if = *kernel.request.target;
-        as_if.integers = generators::integer_products::of_bytes;
+        as_if.integers = integers;
         kernel.request.target = &as_if;
         kernel.request.schedule = generators::default_cpu_prefill(
             as_if, kernel.request.depths, kernel.request.facts->hides,
             in_tiles ? generators::bytes_of_tile : generators::usual_pairing(kernel.request));
     }
-    prefill_of_bytes(const prefill_of_bytes&) = delete;
+    prefill_of_codes(const prefill_of_codes&) = delete;
 
     generators::level as_if;
     generators::listed_kernel kernel;
@@ -157,8 +158,8 @@ namespace {
 
 void check_prefill_of_one_digit(bool in_tiles) {
     const generators::variant of{"my::cache", ir_of<one_digit>};
-    const prefill_of_bytes made(of, "64", in_tiles);
-    CHECK(generators::multiplies_bytes(made.kernel.request.schedule));
+    const prefill_of_codes made(of, "64", generators::integer_products::of_bytes, in_tiles);
+    CHECK(generators::multiplies_codes(made.kernel.request.schedule));
     const generators::jit_kernel kernel(made.kernel);
     for (const shape& s : {shape{4, 2, 67, 301}, {2, 1, 17, 5}}) {
         CAPTURE(in_tiles, s.heads, s.queries, s.keys);
@@ -173,6 +174,18 @@ TEST_CASE("prefill with quantised queries and weights keeps to the same bounds",
     check_prefill_of_one_digit(false);
 }
 
+TEST_CASE("prefill multiplies words of 16 bits where bytes do not hold a pair, and weights in i16", "[codes]") {
+    const generators::variant of{"my::cache", ir_of<two_digits>};
+    const prefill_of_codes made(of, "64", generators::integer_products::of_words);
+    CHECK(generators::multiplies_codes(made.kernel.request.schedule));
+    const generators::jit_kernel kernel(made.kernel);
+    for (const shape& s : {shape{4, 2, 67, 301}, {2, 1, 17, 5}}) {
+        CAPTURE(s.heads, s.queries, s.keys);
+        CHECK(largest_error(kernel, of.graph, s) < 4e-4);
+        CHECK(largest_error(kernel, of.graph, s, -1) < 4e-5);  // scales that are negative: weights are not rounded
+    }
+}
+
 TEST_CASE("the same by tiles of bytes, as plain loops make them", "[codes][.long]") {
     check_prefill_of_one_digit(true);
 }
@@ -182,10 +195,12 @@ TEST_CASE("prefill multiplies codes of any formula, by the instructions of every
                                                {ir_of<one_digit>, "80x48", 4e-2},
                                                {ir_of<one_digit>, "64x80", 4e-2},
                                                {ir_of<one_digit>, "64x96", 4e-2},
+                                               {ir_of<two_digits>, "80x48", 4e-4},
                                                {ir_of<packed>, "64", 4e-5},
                                                {ir_of<packed_one_digit>, "64", 4e-2}}) {
         const generators::variant of{"my::cache", graph};
-        for (const generators::level& level : testing::tested_levels()) {
+        for (const generators::level& level : generators::levels()) {
+            if (level.is_gpu || !runs(level.name)) continue;
             const generators::jit_kernel kernel(listed(of, std::string(level.name), depths, "prefill"));
             const auto [depth, value_depth] = generators::depth_pair_from(depths);
             for (const shape& s : {shape{4, 1, 67, 700, depth, value_depth},
@@ -232,10 +247,14 @@ TEST_CASE("what codes are multiplied by follows their range and the level", "[co
         weighed(quantized<u8>(softmax(below(integral_constant<int, 65>{}))), integral_constant<int, 65>{});
     static constexpr auto finer =
         weighed(quantized<i16>(softmax(below(integral_constant<int, 7>{}))), integral_constant<int, 7>{});
-    const auto products = [](const graph_ir& graph, const std::string& level, int key_block) {
+    const auto products = [](const graph_ir& graph, const std::string& level, int key_block,
+                             const std::string& shapes = "decode") {
         const generators::variant of{"my::cache", graph};
-        generators::kernel_request request = listed(of, level, "64").request;
-        std::get<generators::cpu_decode>(request.schedule).key_block = key_block;
+        generators::kernel_request request = listed(of, level, "64", shapes).request;
+        if (auto* decode = std::get_if<generators::cpu_decode>(&request.schedule))
+            decode->key_block = key_block;
+        else
+            std::get<generators::cpu_prefill>(request.schedule).key_block = key_block;
         const generators::kernel_plan plan = generators::plan_kernel(request);
         const generators::key_pass& pass = plan.pass_of(0);
         return std::pair(generators::integers_at_a_time(pass.scores.how),
@@ -247,7 +266,16 @@ TEST_CASE("what codes are multiplied by follows their range and the level", "[co
         CHECK(products(ir_of<finer>, level, 128) == std::pair(4, 2));
         CHECK(products(ir_of<two_digits>, level, 512) == std::pair(2, 2));  // 512 x 32767 x 128 fits 32 bits
         CHECK(products(ir_of<two_digits>, level, 1024) == std::pair(2, 0));
+        CHECK(products(ir_of<at_64>, level, 128, "prefill") == std::pair(4, 4));
+        CHECK(products(ir_of<at_65>, level, 128, "prefill") == std::pair(2, 2));
+        CHECK(products(ir_of<finer>, level, 128, "prefill") == std::pair(4, 2));
+        CHECK(products(ir_of<two_digits>, level, 1024, "prefill") == std::pair(2, 0));
     }
+    for (const char* const level : {"x86-64-v4-bf16", "x86-64-v4-amx"}) {
+        CHECK(products(ir_of<at_65>, level, 128, "prefill") == std::pair(4, 4));
+        CHECK(products(ir_of<two_digits>, level, 512, "prefill") == std::pair(4, 2));
+    }
+    CHECK(products(ir_of<at_64>, "x86-64-v2", 128, "prefill") == std::pair(0, 0));
     CHECK(products(ir_of<at_65>, "x86-64-v4-bf16", 128) == std::pair(4, 4));
     CHECK(products(ir_of<two_digits>, "x86-64-v4-bf16", 1024) == std::pair(4, 4));
     CHECK(products(ir_of<at_64>, "x86-64-v2", 128) == std::pair(0, 0));
@@ -290,6 +318,11 @@ TEST_CASE("every level above the lowest multiplies codes by its instructions for
         CHECK(products(ir_of<packed_one_digit>, each.of_nibbles) > of_packed);
     }
     CHECK(count_of("vpdpbusd", assembly_of_decode(ir_of<plain_queries>, "x86-64-v4-bf16")) == 0);
+    CHECK(count_of("vpmaddwd", assembly_of(ir_of<two_digits>, "x86-64-v3", "prefill")) > 0);
+    CHECK(count_of("vpmaddubsw", assembly_of(ir_of<packed_one_digit>, "x86-64-v3", "prefill")) > 0);
+    const std::string words_beside_bytes = assembly_of(ir_of<two_digits>, "x86-64-v4-bf16", "prefill");
+    CHECK(count_of("vpdpbusd", words_beside_bytes) > 0);
+    CHECK(count_of("vpdpwssd", words_beside_bytes) > 0);
 }
 
 TEST_CASE("codes of four bits are interleaved by a few instructions", "[codes]") {

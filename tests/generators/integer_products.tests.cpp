@@ -124,10 +124,10 @@ TEST_CASE("products of words are those of their bytes, whether these lie side by
             const auto word = [&](const Buffer<std::uint8_t>& of, int row) {
                 std::vector<Expr> bytes;
                 for (int j = 0; j < 4; ++j) bytes.push_back(of(apart * (4 * x + j), row));
-                return word_of_bytes(bytes);
+                return word_of_codes(bytes);
             };
             Func sums("sums");
-            sums(x) = dot_of_words(word(one, 0), word(other, 1));
+            sums(x) = dot_of_bytes(word(one, 0), word(other, 1));
             if (lanes > 1) sums.vectorize(x, lanes);
             Pipeline all(sums);
             add(all, pass::whole_sums);
@@ -139,6 +139,31 @@ TEST_CASE("products of words are those of their bytes, whether these lie side by
                 CHECK(made(i) == sum);
             }
         }
+}
+
+TEST_CASE("words of two numbers of 16 bits are multiplied as these are, the lowest one, too", "[codes]") {
+    Buffer<std::int16_t> one(64), other(64);
+    for (int i = 0; i < 64; ++i) {
+        one(i) = static_cast<std::int16_t>(i == 5 ? -32768 : i * 1021);
+        other(i) = static_cast<std::int16_t>(i == 5 ? 32767 : -i * 877);
+    }
+    for (const int apart : {1, 2}) {
+        CAPTURE(apart);
+        const Var x("x");
+        const auto word = [&](const Buffer<std::int16_t>& of) {
+            return word_of_codes({of(apart * 2 * x), of(apart * (2 * x + 1))});
+        };
+        Func sums("sums");
+        sums(x) = dot_of_halves(word(one), word(other));
+        sums.vectorize(x, 8);
+        Pipeline all(sums);
+        add(all, pass::sums_in_pairs);
+        const Buffer<std::int32_t> made = all.realize({16}, target_of(pass::sums_in_pairs));
+        for (int i = 0; i < 16; ++i) {
+            const int a = apart * 2 * i, b = apart * (2 * i + 1);
+            CHECK(made(i) == one(a) * other(a) + one(b) * other(b));
+        }
+    }
 }
 
 TEST_CASE("sums of pairs saturate where an i16 does not hold them, so pair_fits_word decides", "[codes]") {

@@ -177,7 +177,7 @@ struct factors_of_bytes {
         for (int j = 0; j < 4; ++j) four.push_back(bytes(4 * each + j, m));
         sums(n, m, block) = 0;
         sums(n, m, block) +=
-            in_words ? dot_of_words(right(n, each), words(each, m)) : dot_of_words(word_of_bytes(four), right(n, each));
+            in_words ? dot_of_bytes(right(n, each), words(each, m)) : dot_of_bytes(word_of_codes(four), right(n, each));
         name = sums.name();
         all(n, m, block) = sums(n, m, block) + 1;
         for (Func factor : {bytes, words, right}) factor.compute_root();

@@ -73,8 +73,8 @@ std::deque<planned_graph> other_graphs() {
     return {
         {{"of_codes", dsl::ir_of<planned::of_codes>}, {build(v3, "decode"), build(v4)}},
         {{"one_digit", dsl::ir_of<planned::one_digit>},
-         {build(v3, "decode"), build(v4_bf16, "decode"), build(v4_bf16), build(amx)}},
-        {{"two_digits", dsl::ir_of<planned::two_digits>}, {build(v4, "decode")}},
+         {build(v3, "decode"), build(v4_bf16, "decode"), build(v3), build(v4_bf16), build(amx)}},
+        {{"two_digits", dsl::ir_of<planned::two_digits>}, {build(v4, "decode"), build(v4_bf16)}},
         {{"latents", dsl::ir_of<planned::latents>}, {build(v4, "decode")}},
         {{"pages", dsl::ir_of<planned::pages>}, {build(v4, "decode")}},
         {{"chosen", dsl::ir_of<planned::chosen>}, {build(v4), build(v4, "decode")}},

@@ -22,7 +22,7 @@ void schedule_turned(const cpu_prefill& cut, prefill_values& its, const kernel_f
                      const LoopLevel& block) {
     // Schedule
     const Var k2 = its.value_pairs.args()[0], kx("kx"), dx("dx");
-    const int words = cut.key_block / (its.of_codes() ? bytes_of_word : 2),
+    const int words = cut.key_block / (its.of_codes() ? its.keys_of_word() : 2),
               square = std::gcd(cut.lanes, std::gcd(words, f.value_depth() / its.coded.pieces));
     its.value_pairs.compute_at(block)
         .hoist_storage(task)
@@ -61,13 +61,13 @@ void schedule_pairs_of_bf16(const cpu_prefill& cut, prefill_values& its, const k
         .vectorize(f.d, std::gcd(2 * cut.lanes, f.value_depth()));
 }
 
-/// Weights and values of four keys as words.
+/// Weights and values of four or two keys as words.
 void schedule_words_of_codes(const cpu_prefill& cut, prefill_values& its, const kernel_frame& f, const LoopLevel& task,
                              const LoopLevel& block, const std::function<void(Func)>& in_tile) {
     // Schedule
-    const Var k4 = its.weight_pairs.args()[1];
+    const Var kw = its.weight_pairs.args()[1];
     const RVar keys("keys"), kx("kx");
-    const int words = cut.key_block / bytes_of_word;
+    const int words = cut.key_block / its.keys_of_word();
     in_tile(its.coded.largest);
     its.coded.largest.update()
         .reorder(f.qi, its.coded.each_key)
@@ -75,18 +75,18 @@ void schedule_words_of_codes(const cpu_prefill& cut, prefill_values& its, const 
         .unroll(f.qi)
         .never_partition(std::vector<VarOrRVar>{its.coded.each_key});
     in_tile(its.weight_pairs);
-    its.weight_pairs.hoist_storage(task).bound_extent(k4, words).never_partition(std::vector<VarOrRVar>{k4});
+    its.weight_pairs.hoist_storage(task).bound_extent(kw, words).never_partition(std::vector<VarOrRVar>{kw});
     if (its.in_tiles())
         schedule_turned(cut, its, f, task, block);
     else
         its.value_pairs.compute_at(block)
             .hoist_storage(task)
-            .bound_extent(k4, words)
+            .bound_extent(kw, words)
             .bound_extent(f.d, f.value_depth())
             .bound_extent(f.kb, 1)
-            .reorder(f.d, k4)
+            .reorder(f.d, kw)
             .vectorize(f.d, std::gcd(4 * cut.lanes, f.value_depth() / its.coded.pieces))
-            .never_partition(std::vector<VarOrRVar>{k4});
+            .never_partition(std::vector<VarOrRVar>{kw});
     if (its.coded.pieces > 1) its.value_pairs.unroll(f.d);  // branches on a channel's position are constants then
     its.coded.without_step.compute_at(block).bound_extent(f.kb, 1);
     its.coded.without_step.update()
@@ -240,9 +240,10 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
         add(values.accumulated, values.added.y, 2), add(values.guarded, values.looked_at.y, 2);
     } else if (values.of_codes()) {
         add(values.coded.largest, values.coded.each_key.x);
-        add(values.weight_pairs, values.weight_pairs.args()[1], bytes_of_word);
-        add(values.value_pairs, values.value_pairs.args()[1], bytes_of_word);
-        add(values.accumulated, values.added.x, bytes_of_word), add(values.guarded, values.looked_at.x);
+        const int in_word = values.keys_of_word();
+        add(values.weight_pairs, values.weight_pairs.args()[1], in_word);
+        add(values.value_pairs, values.value_pairs.args()[1], in_word);
+        add(values.accumulated, values.added.x, in_word), add(values.guarded, values.looked_at.x);
     } else {
         add(values.accumulated, values.added.x, 1, values.planned().keys);
         add(values.guarded, values.looked_at.x);

@@ -115,7 +115,9 @@ void score_tile_schedule::schedule_panel(score_tile::contraction& c, bool of_que
     const int channels_of_row = f_.depth() / (made_by<bf16_tiles>(c.how) ? 2 : std::max(integers_at_a_time(c.how), 1));
     if (made_by<integer_dots>(c.how)) {
         c.integers.offset.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
-        c.integers.offset.vectorize(i, vector).update().reorder(i, c.each).vectorize(i, vector);
+        c.integers.offset.vectorize(i, vector);
+        if (c.integers.offset.has_update_definition())
+            c.integers.offset.update().reorder(i, c.each).vectorize(i, vector);
     }
     const int transposed = c.fixed ? std::gcd(vector, channels_of_row) : 1;
     if (transposed < 4) {
@@ -246,8 +248,8 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, const cp
 void score_tile_schedule::schedule_row_vectors(Func rows, int channels, int pieces) const {
     // Schedule
     const Var dx("dx");
-    const bool in_bytes = its_.along == score_tile::lanes::queries && rows.type().bytes() == 1;
-    const int vector = std::gcd(in_bytes ? 4 * lanes_ : lanes_, channels / pieces);
+    const int of_word = its_.along == score_tile::lanes::queries ? 4 / rows.type().bytes() : 1;
+    const int vector = std::gcd(of_word * lanes_, channels / pieces);
     rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
     // Written out, so that the place of a row is found once, and branches on a channel's position are constants.
     if (channels / vector <= 32) rows.unroll(f_.d);

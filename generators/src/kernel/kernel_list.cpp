@@ -11,6 +11,7 @@
 #include <attune/ir/recurrence.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace attune::generators::inline kernel {
@@ -65,6 +66,9 @@ schedule default_prefill(const kernel_request& request) {
     if (request.on_gpu()) return default_gpu_prefill(request);
     const int pairing = usual_pairing(request);
     cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides, pairing);
+    const auto weighs_codes = [&](const plan* core) { return integers_of_prefill_values(request, *core) > 0; };
+    if (pairing == bytes_of_word && s.lanes == 8 && std::ranges::all_of(request.core().cores(), weighs_codes))
+        s.value_tile = std::gcd(s.value_tile, 2);  // a register for a product, as in default_cpu_prefill
     if (pairing == 1 && (converts_in(8, request) || converts_in(16, request)))
         s.query_block *= 2;  // each block converts anew: full calls of depth 128 take 4 % less time, causal ones 5 %
     return s;

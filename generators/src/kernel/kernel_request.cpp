@@ -119,7 +119,7 @@ int widest_pairing(const kernel_request& request) {
 
 int usual_pairing(const kernel_request& request) {
     const int of_level = request.target->bf16_tiles ? bf16_of_tile : request.target->bf16_dot ? 2 : 1;
-    if (may_multiply_bytes(request))
+    if (may_multiply_codes(request))
         return request.target->bf16_tiles && may_tile_bytes(request) ? bytes_of_tile : bytes_of_word;
     return of_level <= widest_pairing(request) ? of_level : 1;
 }
@@ -136,9 +136,9 @@ bool has_one_scale(const kernel_request& request, int tensor) {
 }
 }  // namespace
 
-bool may_multiply_bytes(const kernel_request& request) {
+bool may_multiply_codes(const kernel_request& request) {
     return !request.facts->gradient && std::ranges::any_of(request.core().cores(), [&](const plan* core) {
-        return scores_of_bytes(request, *core) || values_of_bytes(request, *core);
+        return integers_of_prefill_scores(request, *core) > 0 || integers_of_prefill_values(request, *core) > 0;
     });
 }
 
@@ -166,22 +166,26 @@ int integers_of_values(const kernel_request& request, const plan& core) {
 }
 
 bool may_tile_bytes(const kernel_request& request) {
-    return fills_tiles(request, bytes_of_tile) && std::ranges::all_of(request.core().cores(), [&](const plan* core) {
-               return scores_of_bytes(request, *core) && values_of_bytes(request, *core);
+    return request.target->integers == integer_products::of_bytes && fills_tiles(request, bytes_of_tile) &&
+           std::ranges::all_of(request.core().cores(), [&](const plan* core) {
+               return integers_of_prefill_scores(request, *core) == bytes_of_word &&
+                      integers_of_prefill_values(request, *core) == bytes_of_word;
            });
 }
 
-bool scores_of_bytes(const kernel_request& request, const plan& core) {
-    return request.target->integers == integer_products::of_bytes &&
-           integers_of_scores(request, core) == bytes_of_word && has_one_scale(request, core.key);
+int integers_of_prefill_scores(const kernel_request& request, const plan& core) {
+    const int at_a_time = integers_of_scores(request, core);
+    return at_a_time > 0 && has_one_scale(request, core.key) ? at_a_time : 0;
 }
 
-bool values_of_bytes(const kernel_request& request, const plan& core) {
-    const operation rounds = core.weights >= 0 ? request.graph().nodes[core.weights].op : operation::constant;
-    const bool of_softmax = core.weights_by == statistic::softmax && rounds == operation::in_u8 &&
-                            request.graph().nodes[core.weights].arguments[0] == core.statistic_node;
-    return of_softmax && request.target->integers == integer_products::of_bytes &&
-           integers_of_values(request, core) == bytes_of_word && has_one_scale(request, core.value);
+int integers_of_prefill_values(const kernel_request& request, const plan& core) {
+    const int at_a_time = integers_of_values(request, core);
+    if (at_a_time == 0 || !has_one_scale(request, core.value)) return 0;
+    const instruction& weights = request.graph().nodes[core.weights];
+    const bool of_softmax = core.weights_by == statistic::softmax &&
+                            (weights.op == operation::in_u8 || weights.op == operation::in_i16) &&
+                            weights.arguments[0] == core.statistic_node;
+    return !of_softmax ? 0 : core.weight_digits == 1 ? at_a_time : 2;
 }
 
 void check(const kernel_request& request) {

@@ -60,9 +60,9 @@ void check(const kernel_request& request);
 /// - bf16_of_tile: that, in attention itself, with depths that tiles fill and scores of one product.
 int widest_pairing(const kernel_request& request);
 
-/// Whether the schedule of a prefill may add up products of four bytes at a time: the level has an instruction that
-/// does so, and in a core queries and keys, or weights and values, are codes of bytes by the formula.
-bool may_multiply_bytes(const kernel_request& request);
+/// Whether the schedule of a prefill may multiply codes as integers: the level has instructions that do so, and in a
+/// core queries and keys, or weights and values, are codes of bytes by the formula.
+bool may_multiply_codes(const kernel_request& request);
 /// Whether it may do so by tiles of bytes, if the level has them: all products are of bytes, and depths fill tiles.
 bool may_tile_bytes(const kernel_request& request);
 
@@ -78,9 +78,10 @@ inline constexpr int coded_channels = 16;
 int integers_of_scores(const kernel_request& request, const plan& core);
 int integers_of_values(const kernel_request& request, const plan& core);
 
-/// The same in prefill, whose schedule says that it multiplies bytes. Weights are softmax's own there, from 0 to 1.
-bool scores_of_bytes(const kernel_request& request, const plan& core);
-bool values_of_bytes(const kernel_request& request, const plan& core);
+/// The same in prefill, whose schedule says that it multiplies codes. All channels of a row share their scale there,
+/// and weights are softmax's own, from 0 to 1; weights in i16 are words.
+int integers_of_prefill_scores(const kernel_request& request, const plan& core);
+int integers_of_prefill_values(const kernel_request& request, const plan& core);
 
 /// A gradient's queries are cut into parts, each with sums of its own for all keys. A task is a part of a key head;
 /// there are enough parts for this many tasks of a batch element, as long as a part has this many blocks of queries.

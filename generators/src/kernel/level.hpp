@@ -23,7 +23,7 @@ struct level {
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
     bool bf16_tiles{};        ///< has registers for tiles of bf16, and an instruction that multiplies two tiles
-    integer_products integers{};  ///< with which decode multiplies codes
+    integer_products integers{};  ///< with which codes are multiplied
     bool widens_bytes{};          ///< loads bytes as integers of 32 bits, a vector of them by one instruction
     bool is_gpu{};                ///< threads take the place of lanes
     int capability{};             ///< of GPUs: ten times the one compute capability that runs it; 0: any

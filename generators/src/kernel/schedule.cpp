@@ -214,7 +214,7 @@ int pairing_of(const schedule& s) {
         s);
 }
 
-bool multiplies_bytes(const schedule& s) { return pairing_of(s) == bytes_of_word || pairing_of(s) == bytes_of_tile; }
+bool multiplies_codes(const schedule& s) { return pairing_of(s) == bytes_of_word || pairing_of(s) == bytes_of_tile; }
 
 bool is_tiled(const schedule& s) { return pairing_of(s) == bf16_of_tile || pairing_of(s) == bytes_of_tile; }
 

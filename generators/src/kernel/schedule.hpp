@@ -28,8 +28,8 @@ struct cpu_prefill {
     int chunk{};         ///< value depths that share one running maximum and sum; a multiple of value_tile
     int pairing{1};  ///< 1; or 2: bf16 elements are multiplied two neighbours at a time (vdpbf16ps), weights rounded to
                      ///< bf16; or bf16_of_tile: the same by tiles (tdpbf16ps); or bytes_of_word: codes of bytes are
-                     ///< multiplied four neighbours at a time (vpdpbusd), where the formula allows it; or
-                     ///< bytes_of_tile: the same by tiles (tdpbusd)
+                     ///< multiplied as integers, four bytes or two words of 16 bits at a time, where the formula
+                     ///< allows it; or bytes_of_tile: the same by tiles (tdpbusd)
 
     bool operator==(const cpu_prefill&) const = default;
 };
@@ -162,12 +162,14 @@ int lanes_of(const schedule& s);  ///< of a GPU: 1
 /// A tile of AMX has so many rows, and so many elements of bf16 in a row: the pairing of schedules that multiply by
 /// tiles.
 inline constexpr int bf16_of_tile = 32, rows_of_tile = 16;
-/// Bytes whose products are added up at a time: the pairing of schedules of prefill that multiply integers.
+/// Bytes whose products are added up at a time: the pairing of schedules of prefill that multiply integers. Where a
+/// word of 32 bits has two numbers of 16, it is that of bytes, too: scores and values each have what their range
+/// allows.
 inline constexpr int bytes_of_word = 4, bytes_of_tile = 64;
 /// Whether the products of a schedule are made of tiles.
 bool is_tiled(const schedule& s);
-/// Whether some products of a schedule are of bytes.
-bool multiplies_bytes(const schedule& s);
+/// Whether some products of a schedule are of integers.
+bool multiplies_codes(const schedule& s);
 int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill and cpu_gradient
 int splits_of(const schedule& s);   ///< of the keys, at most; in prefill 1
 inline bool uses_tensor_cores(const schedule& s) {

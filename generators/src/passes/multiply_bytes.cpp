@@ -9,33 +9,33 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// Words of four bytes each. A word, or a vector of them, that lies in memory is read as it lies.
-Expr word_of(const std::vector<Expr>& bytes) {
-    const int lanes = bytes[0].type().lanes();
-    const auto* broadcast = bytes[0].as<Broadcast>();
-    if (broadcast && std::ranges::all_of(bytes, [](const Expr& byte) { return byte.as<Broadcast>() != nullptr; })) {
+/// Words of four bytes, or of two halves, each. A word, or a vector of them, that lies in memory is read as it lies.
+Expr made_word(const std::vector<Expr>& parts) {
+    const int lanes = parts[0].type().lanes(), count = static_cast<int>(parts.size());
+    const auto* broadcast = parts[0].as<Broadcast>();
+    if (broadcast && std::ranges::all_of(parts, [](const Expr& part) { return part.as<Broadcast>() != nullptr; })) {
         std::vector<Expr> each;
-        for (const Expr& byte : bytes) each.push_back(byte.as<Broadcast>()->value);
-        return Broadcast::make(word_of(each), broadcast->lanes);
+        for (const Expr& part : parts) each.push_back(part.as<Broadcast>()->value);
+        return Broadcast::make(made_word(each), broadcast->lanes);
     }
     const auto first_of = [](const Load* load) {
         const auto* along = load->index.as<Ramp>();
         return along ? along->base : load->index;
     };
-    const auto* first = bytes[0].as<Load>();
+    const auto* first = parts[0].as<Load>();
     bool lie_together = first && is_const_one(first->predicate);
-    for (int i = 0; lie_together && i < 4; ++i) {
-        const auto* load = bytes[static_cast<std::size_t>(i)].as<Load>();
+    for (int i = 0; lie_together && i < count; ++i) {
+        const auto* load = parts[static_cast<std::size_t>(i)].as<Load>();
         const auto* along = load ? load->index.as<Ramp>() : nullptr;
         lie_together = load && load->name == first->name && is_const_one(load->predicate) &&
-                       (lanes == 1 || (along && is_const(along->stride, 4))) &&
+                       (lanes == 1 || (along && is_const(along->stride, count))) &&
                        is_const(simplify(first_of(load) - first_of(first)), i);
     }
-    if (!lie_together) return reinterpret(UInt(32, lanes), Shuffle::make_interleave(bytes));
-    const Type all = first->type.with_lanes(4 * lanes);
+    if (!lie_together) return reinterpret(UInt(32, lanes), Shuffle::make_interleave(parts));
+    const Type all = first->type.with_lanes(count * lanes);
     return reinterpret(UInt(32, lanes),
-                       Load::make(all, first->name, Ramp::make(first_of(first), 1, 4 * lanes), first->image,
-                                  first->param, const_true(4 * lanes), ModulusRemainder()));
+                       Load::make(all, first->name, Ramp::make(first_of(first), 1, count * lanes), first->image,
+                                  first->param, const_true(count * lanes), ModulusRemainder()));
 }
 
 /// A vector of bytes without a sign; undefined if the numbers may be others. Halide gives small ones a sign.
@@ -64,12 +64,16 @@ byte_factors factors_of(const Expr& sums) {
 
 }  // namespace
 
-Expr word_of_bytes(const std::vector<Expr>& bytes) {
-    return Call::make(UInt(32), name_of_words, bytes, Call::PureExtern);
+Expr word_of_codes(const std::vector<Expr>& parts) {
+    return Call::make(UInt(32), name_of_words, parts, Call::PureExtern);
 }
 
-Expr dot_of_words(const Expr& without_sign, const Expr& with_sign) {
+Expr dot_of_bytes(const Expr& without_sign, const Expr& with_sign) {
     return Call::make(Int(32), name_of_dots, {without_sign, with_sign}, Call::PureExtern);
+}
+
+Expr dot_of_halves(const Expr& one, const Expr& other) {
+    return Call::make(Int(32), name_of_dots_of_halves, {one, other}, Call::PureExtern);
 }
 
 Expr multiply_bytes::sums(const Expr& without_sign, const Expr& with_sign) const {
@@ -91,9 +95,14 @@ Expr multiply_bytes::visit(const VectorReduce* sum) {
 
 Expr multiply_bytes::visit(const Call* call) {
     if (call->name == name_of_words) {
-        std::vector<Expr> bytes;
-        for (const Expr& byte : call->args) bytes.push_back(mutate(byte));
-        return word_of(bytes);
+        std::vector<Expr> parts;
+        for (const Expr& part : call->args) parts.push_back(mutate(part));
+        return made_word(parts);
+    }
+    if (call->name == name_of_dots_of_halves) {
+        const Type halves = Int(16, 2 * call->type.lanes());
+        const auto side = [&](int which) { return reinterpret(halves, mutate(call->args[which])); };
+        return VectorReduce::make(VectorReduce::Add, widening_mul(side(0), side(1)), call->type.lanes());
     }
     if (call->name != name_of_dots) return IRMutator::visit(call);
     const int lanes = 4 * call->type.lanes();

@@ -139,8 +139,9 @@ private:
         if (made_by<bf16_tiles>(how))
             add("tiles of bf16", floats(cut_.key_block, value_depth + depth + beside) / 2 +
                                      floats(cut_.query_block, depth) + floats(cut_.query_tile, cut_.key_tile));
+        const int keys_of_word = pass.values ? std::max(integers_at_a_time(pass.values->how), 1) : 1;
         if (multiplies_integers(pass))
-            add("codes of weights", floats(cut_.query_tile, cut_.key_block / bytes_of_word + 1) +
+            add("codes of weights", floats(cut_.query_tile, keys_of_word > 1 ? cut_.key_block / keys_of_word + 1 : 0) +
                                         floats(cut_.query_block, 1) + bytes_of_rounding);
         if (multiplies_integers(pass) && is_of_tiles(how))
             add("tiles of bytes", floats(cut_.query_tile, cut_.key_tile + cut_.chunk));

@@ -154,9 +154,10 @@ int vectors_of_codes(int vectors, int digits, int rows, bool few_registers) {
 int keys_of_one_row(const cpu_decode& cut) { return cut.query_tile > 1 ? std::max(cut.lanes / 2, 4) : 0; }
 
 /// How many products of weights and values are added up at a time as integers, if the sums of a block fit an i32.
-int fitting_integers(const cpu_decode& cut, const kernel_request& request, const plan& core,
-                     const narrow_rows& values) {
-    const int at_a_time = integers_of_values(request, core);
+template <class Cut>
+int fitting_integers(const Cut& cut, const kernel_request& request, const plan& core, const narrow_rows& values) {
+    const int at_a_time =
+        decodes(request.schedule) ? integers_of_values(request, core) : integers_of_prefill_values(request, core);
     if (at_a_time == 0 || cut.key_block % at_a_time != 0) return 0;
     const std::int64_t most = std::int64_t{cut.key_block} * core.weight_steps() * values.magnitude();
     return at_a_time == 4 || most <= std::numeric_limits<std::int32_t>::max() ? at_a_time : 0;
@@ -226,11 +227,11 @@ key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const pl
     const int depth = request.depths.depth;
     key_pass pass{.scores = scores_along(lanes::queries, request, core)};
     score_plan& scores = pass.scores;
-    const bool of_bytes = multiplies_bytes(cut), in_tiles = of_bytes && is_tiled(cut);
+    const bool of_codes = multiplies_codes(cut), in_tiles = of_codes && is_tiled(cut);
     scores.how = of_pairing(cut.pairing), scores.queries = cut.query_tile, scores.keys = cut.key_tile;
-    if (of_bytes && scores_of_bytes(request, core))
-        scores.how = integer_dots{.at_a_time = bytes_of_word, .of_tiles = in_tiles};
-    const int at_a_time = made_by<integer_dots>(scores.how) ? bytes_of_word : made_by<bf16_pairs>(scores.how) ? 2 : 1;
+    if (const int of_word = of_codes ? integers_of_prefill_scores(request, core) : 0; of_word > 0)
+        scores.how = integer_dots{.at_a_time = of_word, .of_tiles = in_tiles};
+    const int at_a_time = made_by<bf16_pairs>(scores.how) ? 2 : std::max(integers_at_a_time(scores.how), 1);
     const bool whole_steps = !is_of_tiles(scores.how) && depth % (at_a_time * cut.depth_unroll) == 0;
     scores.unroll = whole_steps ? cut.depth_unroll : 1;
     scores.fetched = fetches_long_rows(request, core);
@@ -245,9 +246,11 @@ key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const pl
             .of_whole_block = true};
         if (made_by<bf16_pairs>(values.how)) values.keys = 2;
         if (made_by<bf16_tiles>(values.how)) values.keys = bf16_of_tile, values.channels = cut.chunk;
-        if (of_bytes && values_of_bytes(request, core)) {
-            values.how = integer_dots{.at_a_time = bytes_of_word, .digits = 1, .of_tiles = in_tiles};
-            values.keys = cut.pairing, values.check = value_check::none;
+        const auto narrow = narrow_rows_of(request.graph(), request.facts->depends, core.value);
+        const int of_word = of_codes && narrow ? fitting_integers(cut, request, core, *narrow) : 0;
+        if (of_word > 0) {
+            values.how = integer_dots{.at_a_time = of_word, .digits = 1, .of_tiles = in_tiles};
+            values.keys = in_tiles ? bytes_of_tile : of_word, values.check = value_check::none;
             if (in_tiles) values.channels = cut.chunk;
         }
         pass.values = values;

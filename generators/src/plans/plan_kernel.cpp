@@ -264,7 +264,7 @@ block_grid grid_of(const schedule& s, masking hides) {
     const auto* prefill = std::get_if<cpu_prefill>(&s);
     if ((!decode && !prefill) || is_tiled(s)) return grid;
     const int tile = decode                ? std::lcm(decode->keys_of_step(), decode->value_tile)
-                     : multiplies_bytes(s) ? std::lcm(prefill->key_tile, bytes_of_word)
+                     : multiplies_codes(s) ? std::lcm(prefill->key_tile, bytes_of_word)
                                            : prefill->key_tile * prefill->pairing;
     for (int count = block_grid::most_subblocks; count > 1 && grid.subblocks == 1; --count)
         if (keys % (count * tile) == 0 && keys / count >= smallest) grid.subblocks = count;

@@ -82,13 +82,13 @@ void refuse_without_kernel(const kernel_request& request) {
     const graph_ir& graph = request.graph();
     if (is_for_recurrence(request.schedule)) return refuse_what_no_chunk_makes(graph);
     const int pairing = pairing_of(request.schedule);
-    const bool of_bytes = multiplies_bytes(request.schedule);
-    expect(
-        !of_bytes || (pairing == bytes_of_tile ? may_tile_bytes(request) : may_multiply_bytes(request)),
-        "a pairing of " + std::to_string(pairing) +
-            " needs queries and keys, or weights and values, that are codes of 8 bits by the formula, and a level that "
-            "multiplies four bytes at a time");
-    expect(pairing == 1 || of_bytes || widest_pairing(request) > 1,
+    const bool of_codes = multiplies_codes(request.schedule), in_tiles = pairing == bytes_of_tile;
+    expect(!of_codes || (in_tiles ? may_tile_bytes(request) : may_multiply_codes(request)),
+           "a pairing of " + std::to_string(pairing) +
+               " needs queries and keys, or weights and values, that are codes of 8 bits by the formula, and a level "
+               "that multiplies " +
+               (in_tiles ? "four bytes at a time" : "integers"));
+    expect(pairing == 1 || of_codes || widest_pairing(request) > 1,
            "a pairing of " + std::to_string(pairing) +
                " needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
                "products of such tensors alone");

@@ -48,7 +48,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     // Schedules that were measured with tiles, or with products of bytes, are of no use to a formula without them.
     if (entry == nullptr || entry->schedule.index() != kernel.request.schedule.index() ||
         is_tiled(entry->schedule) != is_tiled(kernel.request.schedule) ||
-        multiplies_bytes(entry->schedule) != multiplies_bytes(kernel.request.schedule))
+        multiplies_codes(entry->schedule) != multiplies_codes(kernel.request.schedule))
         return false;
     const schedule s = fitted(*entry, kernel);
     try {
@@ -69,7 +69,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 /// The schedule of a kernel's space that the cost model estimates to be fastest.
 void use_model(listed_kernel& kernel) {
     if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule) ||
-        is_for_recurrence(kernel.request.schedule) || multiplies_bytes(kernel.request.schedule))
+        is_for_recurrence(kernel.request.schedule) || multiplies_codes(kernel.request.schedule))
         return;
     const auto [best, part] = modelled_choice({kernel, bucket_of(kernel.request.schedule)});
     if (best == kernel.request.schedule) return;

@@ -175,37 +175,42 @@ void score_tile::sum_integers(contraction& c) {
         (keys_of.block == 0 ? cast<float>(collected + offset(f_.qi, qt, h, b)) : collected) * queries.factor;
 }
 
-/// Queries lie in lanes, a word of four channels each; a key's word is read for all of them. As above keys count from
-/// their lowest code.
+/// Queries lie in lanes, a word of four channels each, or of two as numbers of 16 bits; a key's word is read for all of
+/// them. As above keys in bytes count from their lowest code.
 void score_tile::sum_words(contraction& c) {
     // Algorithm
     const Var &d = f_.d, &qi = f_.qi, &ki = f_.ki, &qt = f_.qt, &kb = f_.kb, &h = f_.h, &b = f_.b;
     const scaled_rows queries = narrow_rows_of(f_.core.query, "coded_queries"),
                       keys_of = narrow_rows_of(f_.core.key, "coded_keys");
     c.of_key = keys_of.factor;
+    const int at_a_time = integers_at_a_time(c.how);
+    const bool in_bytes = at_a_time == bytes_of_word;
     const auto word = [&](const Func& rows, const Expr& channel, const Expr& i, const Var& block) {
-        std::vector<Expr> bytes;
-        for (int j = 0; j < bytes_of_word; ++j) bytes.push_back(rows(bytes_of_word * channel + j, i, block, h, b));
-        return word_of_bytes(bytes);
+        std::vector<Expr> parts;
+        for (int j = 0; j < at_a_time; ++j) parts.push_back(rows(at_a_time * channel + j, i, block, h, b));
+        return word_of_codes(parts);
     };
+    const auto code = [&](const Expr& byte) { return in_bytes ? byte : cast<std::int16_t>(cast<std::int8_t>(byte)); };
     Func query_codes(pass_ + "query_codes");
-    query_codes(d, qi, qt, h, b) = queries.bytes(d, qi, qt, h, b);
+    query_codes(d, qi, qt, h, b) = code(queries.bytes(d, qi, qt, h, b));
     c.key_rows = Func(pass_ + "key_rows");
-    c.key_rows(d, ki, kb, h, b) = keys_of.bytes(d, ki, kb, h, b) - Internal::make_const(UInt(8), keys_of.lowest & 255);
+    const int lowest = in_bytes ? keys_of.lowest : 0;
+    c.key_rows(d, ki, kb, h, b) = code(keys_of.bytes(d, ki, kb, h, b) - Internal::make_const(UInt(8), lowest & 255));
     stored.push_back({query_codes, f_.depth(), true, queries.pieces});
     stored.push_back({c.key_rows, f_.depth(), false, keys_of.pieces});
     c.query_rows = Func(pass_ + "query_rows"), c.panel = Func(pass_ + "panel");
     c.query_rows(d, qi, qt, h, b) = word(query_codes, d, qi, qt);
     c.panel(qi, d, qt, h, b) = c.query_rows(d, qi, qt, h, b);
 
-    c.each = RDom(0, f_.depth() / bytes_of_word, pass_ + "each_word");
+    c.each = RDom(0, f_.depth() / at_a_time, pass_ + "each_word");
     const Expr ones = Expr(std::uint32_t{0x01010101});
     c.integers.offset = Func(pass_ + "offset"), c.dots = Func(pass_ + "dots"), c.product = Func(pass_ + "product");
     c.integers.offset(qi, qt, h, b) = 0;
-    c.integers.offset(qi, qt, h, b) += keys_of.lowest * dot_of_words(ones, c.panel(qi, c.each, qt, h, b));
+    if (lowest != 0) c.integers.offset(qi, qt, h, b) += lowest * dot_of_bytes(ones, c.panel(qi, c.each, qt, h, b));
     const bool in_tiles = is_of_tiles(c.how);  // which begin with 0
     c.dots(pair()) = in_tiles ? Expr(0) : Expr(c.integers.offset(qi, qt, h, b));
-    c.dots(pair()) += dot_of_words(word(c.key_rows, c.each, ki, kb), c.panel(qi, c.each, qt, h, b));
+    const Expr of_key = word(c.key_rows, c.each, ki, kb), of_query = c.panel(qi, c.each, qt, h, b);
+    c.dots(pair()) += in_bytes ? dot_of_bytes(of_key, of_query) : dot_of_halves(of_key, of_query);
     const Expr dot = in_tiles ? c.dots(pair()) + c.integers.offset(qi, qt, h, b) : Expr(c.dots(pair()));
     c.product(pair()) = cast<float>(dot) * (queries.factor * sign_);
 }

@@ -4,6 +4,7 @@
 #include "passes/multiply_bytes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace attune::generators::inline stages {
@@ -79,7 +80,7 @@ void prefill_values::define_values(score_tile& scores_at, const subblocks& parts
 /// f32. A weight that is NaN makes its row's sum NaN, whatever its code.
 void prefill_values::define_codes(score_tile& scores_at, const block_weights& weights) {
     // Algorithm
-    const Var k4("k4"), &d = f_.d, &qi = f_.qi, &kb = f_.kb, &qt = f_.qt, &h = f_.h, &b = f_.b;
+    const Var kw("kw"), &d = f_.d, &qi = f_.qi, &kb = f_.kb, &qt = f_.qt, &h = f_.h, &b = f_.b;
     const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
     const Expr steps = static_cast<float>(f_.core.weight_steps()), smallest_step = 1e-30f;
     const auto factor_at = [&](const Expr& key) { return Internal::substitute(f_.ki.name(), key, narrow.factor); };
@@ -96,28 +97,36 @@ void prefill_values::define_codes(score_tile& scores_at, const block_weights& we
 
     largest(qi, kb, qt, h, b) = smallest_step;
     largest(qi, kb, qt, h, b) = max(largest(qi, kb, qt, h, b), weight_at(each_key) * factor_at(each_key));
-    const auto code = [&](int j) {
-        const Expr key = bytes_of_word * k4 + j;
+    const int in_word = keys_of_word();
+    const bool in_bytes = in_word == bytes_of_word;
+    // Beside 2^23 an f32 has no fraction: its lowest bits are the code. Bits of its exponent leave the word with a
+    // shift.
+    constexpr float no_fraction = 8388608.0f;
+    Expr codes_of_weights = Expr(0u - std::bit_cast<std::uint32_t>(no_fraction));
+    std::vector<Expr> codes_of_values;
+    for (int j = 0; j < in_word; ++j) {
+        const Expr key = in_word * kw + j;
         const Expr in_step = weight_at(key) * factor_at(key) * (steps / largest(qi, kb, qt, h, b));
-        return reinterpret<std::uint32_t>(cast<int>(round(in_step)));
-    };
-    const auto byte = [&](int j) -> Expr { return narrow.bytes(d, bytes_of_word * k4 + j, kb, h, b); };
-    weight_pairs(qi, k4, kb, qt, h, b) = code(0) | code(1) << 8 | code(2) << 16 | code(3) << 24;
-    const Expr word = word_of_bytes({byte(0), byte(1), byte(2), byte(3)});
+        const Expr code = reinterpret<std::uint32_t>(in_step + no_fraction), byte = narrow.bytes(d, key, kb, h, b);
+        codes_of_weights = codes_of_weights + (code << (32 / in_word * j));
+        codes_of_values.push_back(in_bytes ? byte : cast<std::int16_t>(cast<std::int8_t>(byte)));
+    }
+    weight_pairs(qi, kw, kb, qt, h, b) = codes_of_weights;
+    const Expr word = word_of_codes(codes_of_values);
     if (in_tiles()) {
-        value_rows(d, k4, kb, h, b) = word;
-        value_pairs(k4, d, kb, h, b) = value_rows(d, k4, kb, h, b);
+        value_rows(d, kw, kb, h, b) = word;
+        value_pairs(kw, d, kb, h, b) = value_rows(d, kw, kb, h, b);
     } else {
-        value_pairs(d, k4, kb, h, b) = word;
+        value_pairs(d, kw, kb, h, b) = word;
     }
 
     const Expr depth = min(d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
-    added = RDom(0, f_.cut.key_block / bytes_of_word, "added");
+    added = RDom(0, f_.cut.key_block / in_word, "added");
     added.where(in_steps);
+    const Expr of_weights = weight_pairs(qi, added, kb, qt, h, b),
+               of_values = in_tiles() ? value_pairs(added, d, kb, h, b) : value_pairs(depth, added, kb, h, b);
     accumulated(element_) = 0;
-    accumulated(element_) +=
-        dot_of_words(weight_pairs(qi, added, kb, qt, h, b),
-                     in_tiles() ? value_pairs(added, d, kb, h, b) : value_pairs(depth, added, kb, h, b));
+    accumulated(element_) += in_bytes ? dot_of_bytes(of_weights, of_values) : dot_of_halves(of_weights, of_values);
     weighted(element_) = cast<float>(accumulated(element_)) * (largest(qi, kb, qt, h, b) / steps);
 
     looked_at = RDom(0, f_.cut.key_block, "looked_at");

@@ -32,8 +32,10 @@ public:
     const value_plan& planned() const { return *f_.keys().values; }
     /// Whether values are added two keys at a time.
     bool pairs_of_bf16() const { return is_of_bf16(planned().how); }
-    /// Whether weights and values are codes of bytes, whose products are added up four keys at a time.
+    /// Whether weights and values are codes, whose products are added up a word of keys at a time: four of bytes, or
+    /// two of 16 bits.
     bool of_codes() const { return made_by<integer_dots>(planned().how); }
+    int keys_of_word() const { return integers_at_a_time(planned().how); }
     /// Whether tiles multiply: values are then words that lie with their keys side by side.
     bool in_tiles() const { return is_of_tiles(planned().how); }
     /// Whether tiles multiply pairs of bf16: weights and values are then words of two keys.
@@ -44,9 +46,7 @@ public:
     /// (of two, query in block, half the key in block, key block, ...) and (of two, value depth, half the key in block,
     /// key block, head, batch). With tiles, words of two keys: the same without the first axis, and values with the
     /// keys first, turned from value_rows (value depth, half the key in block, key block, head, batch). Of codes, words
-    /// of four keys: (query in block, a fourth of the key in block, ...) and (value depth, a fourth of the key in
-    /// block,
-    /// ...).
+    /// of four or two keys: (query in block, the word of the key in block, ...) and (value depth, the word, ...).
     Halide::Func weight_pairs{"weight_pairs"}, value_pairs{"value_pairs"}, value_rows{"value_rows"};
     /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
     /// block whose masked values matter; the sums of a chunk. If one Func had both loops, LLVM would keep one of the

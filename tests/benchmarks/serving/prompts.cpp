@@ -36,6 +36,7 @@ inline constexpr auto hidden_eight =
 inline constexpr auto hidden_four =
     mask(queries(quantized<i8>(q)) * t(caches::nibbles::keys_of_tokens) * rsqrt(depth), causal);
 inline constexpr auto eight = quantized<u8>(softmax(hidden_eight)) * caches::narrow<i8>::cached_values;
+inline constexpr auto eight_finer = quantized<i16>(softmax(hidden_eight)) * caches::narrow<i8>::cached_values;
 inline constexpr auto eight_of_queries = softmax(hidden_eight) * caches::narrow<i8>::cached_values;
 inline constexpr auto four = quantized<u8>(softmax(hidden_four)) * caches::nibbles::values_of_tokens;
 
@@ -85,9 +86,15 @@ struct call_of_codes {
     rows_of_codes keys, values;
 };
 
-/// The output of a query of the first head over the cache of eight bits, in double precision; queries as codes if
-/// `rounded`.
-std::vector<double> exact(const call_of_codes& call, std::int64_t query, bool rounded) {
+/// What a formula rounds: queries to codes, and weights to so many steps of the largest one times its scale among the
+/// keys of a block.
+struct rounding {
+    bool queries = false;
+    int steps = 0, block = 1;  ///< no steps: weights are exact
+};
+
+/// The output of a query of the first head over the cache of eight bits, in double precision.
+std::vector<double> exact(const call_of_codes& call, std::int64_t query, const rounding& rounds) {
     const auto depth = static_cast<std::size_t>(call.of.depth);
     std::vector<double> row(depth), sums(depth);
     double largest = 1e-30, sum = 0, maximum = -1e300;
@@ -96,7 +103,7 @@ std::vector<double> exact(const call_of_codes& call, std::int64_t query, bool ro
         largest = std::max(largest, std::abs(row[d]));
     }
     for (double& x : row)
-        if (rounded) x = std::nearbyint(x / (largest / 127)) * (largest / 127);
+        if (rounds.queries) x = std::nearbyint(x / (largest / 127)) * (largest / 127);
     std::vector<double> scores;
     for (std::size_t k = 0; k <= static_cast<std::size_t>(query); ++k) {
         double score = 0;
@@ -104,11 +111,18 @@ std::vector<double> exact(const call_of_codes& call, std::int64_t query, bool ro
         scores.push_back(score * call.keys.scales[k] / std::sqrt(static_cast<double>(depth)));
         maximum = std::max(maximum, scores.back());
     }
-    for (std::size_t k = 0; k < scores.size(); ++k) {
-        const double weight = std::exp(scores[k] - maximum);
-        sum += weight;
-        for (std::size_t d = 0; d < depth; ++d)
-            sums[d] += weight * call.values.scales[k] * call.values.eight[k * depth + d];
+    for (std::size_t first = 0; first < scores.size(); first += static_cast<std::size_t>(rounds.block)) {
+        const std::size_t end = std::min(first + static_cast<std::size_t>(rounds.block), scores.size());
+        double step = 0;
+        for (std::size_t k = first; k < end; ++k) {
+            sum += std::exp(scores[k] - maximum);
+            scores[k] = std::exp(scores[k] - maximum) * call.values.scales[k];
+            step = std::max(step, scores[k] / std::max(rounds.steps, 1));
+        }
+        for (std::size_t k = first; k < end; ++k) {
+            const double weight = rounds.steps > 0 ? std::nearbyint(scores[k] / step) * step : scores[k];
+            for (std::size_t d = 0; d < depth; ++d) sums[d] += weight * call.values.eight[k * depth + d];
+        }
     }
     for (double& x : sums) x /= sum;
     return sums;
@@ -131,7 +145,7 @@ struct timed_kernel {
         } else if (!schedule.empty()) {
             request.schedule = attune::generators::schedule_from_json(schedule, *request.target);
         }
-        fmt::print("{:<30} {}\n", name, attune::generators::to_json(request.schedule));
+        fmt::print("{:<36} {}\n", name, attune::generators::to_json(request.schedule));
         made.emplace(listed.front());
     }
     timed_kernel(const timed_kernel&) = delete;
@@ -143,19 +157,20 @@ struct timed_kernel {
     std::vector<double> milliseconds{};
 };
 
-/// The largest error, and the root of the mean square, over some queries.
-void print_errors(const char* what, const call_of_codes& call, const std::vector<float>* out) {
+/// The largest error, and the root of the mean square, over some queries: of a call's output, or of roundings alone.
+void print_errors(const std::string& what, const call_of_codes& call, const std::vector<float>* out,
+                  const rounding& rounds = {}) {
     double largest = 0, squares = 0;
     std::size_t count = 0;
     for (std::int64_t query = 0; query < call.of.queries; query += 37) {
-        const std::vector<double> right = exact(call, query, false),
-                                  stated = out ? std::vector<double>() : exact(call, query, true);
+        const std::vector<double> right = exact(call, query, {}),
+                                  stated = out ? std::vector<double>() : exact(call, query, rounds);
         for (std::size_t d = 0; d < right.size(); ++d, ++count) {
             const double is = out ? (*out)[static_cast<std::size_t>(query) * right.size() + d] : stated[d];
             largest = std::max(largest, std::abs(is - right[d])), squares += (is - right[d]) * (is - right[d]);
         }
     }
-    fmt::print("{:<30} error {:.2e} at most, {:.2e} rms\n", what, largest,
+    fmt::print("{:<36} error {:.2e} at most, {:.2e} rms\n", what, largest,
                std::sqrt(squares / static_cast<double>(count)));
 }
 
@@ -181,6 +196,7 @@ int main(int argc, char** argv) {
         kernels.emplace_back("i8, in f32", ir_of<eight>, level, s.depth, false, "", true);
         kernels.emplace_back("i8, queries in i8", ir_of<eight_of_queries>, level, s.depth, false, schedule, false);
         kernels.emplace_back("the same, weights in u8", ir_of<eight>, level, s.depth, false, schedule, false);
+        kernels.emplace_back("the same, weights in i16", ir_of<eight_finer>, level, s.depth, false, schedule, false);
         kernels.emplace_back("4 bits, in f32", ir_of<four>, level, s.depth, true, "", true);
         kernels.emplace_back("4 bits, in i8 and u8", ir_of<four>, level, s.depth, true, schedule, false);
         for (int round = 0; round <= s.rounds; ++round)
@@ -189,12 +205,15 @@ int main(int argc, char** argv) {
                 attune::detail::call(each.made->table(), call.arguments(each.four), {.threads = s.threads});
                 const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
                 if (round > 0) each.milliseconds.push_back(took.count());
-                if (round == 0 && !each.four) print_errors(each.name.c_str(), call, &call.out);
+                if (round == 0 && !each.four) print_errors(each.name, call, &call.out);
             }
-        print_errors("queries rounded, in double", call, nullptr);
+        print_errors("queries rounded, in double", call, nullptr, {.queries = true});
+        for (const int block : {64, 128, 256})
+            print_errors(fmt::format("and weights in u8, blocks of {}", block), call, nullptr,
+                         {.queries = true, .steps = 255, .block = block});
         for (timed_kernel& each : kernels) {
             std::ranges::sort(each.milliseconds);
-            fmt::print("{:<30} {:8.2f} ms (median), {:8.2f} at least\n", each.name,
+            fmt::print("{:<36} {:8.2f} ms (median), {:8.2f} at least\n", each.name,
                        each.milliseconds[each.milliseconds.size() / 2], each.milliseconds.front());
         }
     } catch (const std::exception& problem) {
