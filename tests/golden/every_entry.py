@@ -10,7 +10,7 @@ import sys
 here = pathlib.Path(__file__).resolve().parent
 headers = (here / "../../dsl/include/attune/catalogue").resolve()
 lab = here / "../properties/blocks_catalogue.tests.cpp"
-precomputing = [here / "../generators" / name for name in ("precomputed.tests.cpp", "listed_keys.tests.cpp")]
+precomputing = [here / "../generators" / name for name in ("precomputed.tests.cpp", "listed_keys.tests.cpp", "quantized.tests.cpp")]
 recurring = here / "../state/graphs.hpp"
 # They choose by head, hop or token, or after the softmax: no score is hidden.
 HIDE_NOTHING = {"alibi_slope_paper", "graphormer_edge", "tile_mean", "with_dropout"}
@@ -49,7 +49,7 @@ hiding = {entry for entry in bodies if HIDES.search(bodies[entry])}
 print(f"{len(bodies)} entries of the catalogue, {len(hiding)} of them compare, mask or choose")
 if len(bodies) < 80 or len(hiding) < 40:
     sys.exit("expected the catalogue's headers to have at least 80 entries, 40 of which compare, mask or choose")
-precomputed = {entry for entry in bodies if headers_of[entry] == "selectors.hpp"}
+precomputed = {entry for entry in bodies if headers_of[entry] in ("selectors.hpp", "quantized.hpp")}
 recurrent = {entry for entry in bodies if headers_of[entry] == "recurrent.hpp"}
 compiled, counted = entries_in((here / "variants").glob("*.hpp")) | precomputed | recurrent, entries_in([lab]) | precomputed
 wrong = [f"{headers_of[entry]}: expected {entry} in a graph of tests/golden/variants, got none; try without_file.hpp" for entry in bodies if entry not in compiled]

@@ -98,6 +98,9 @@ inline constexpr auto key_codes = input<"key_codes", i8>(batch, key_head, key, d
 inline constexpr auto quantised_queries = quantized<u8>(softmax(queries(quantized<i8>(rms_norm(q, gain, 1e-6))) *
                                                                 t(keys(key_codes(b, h, kv_idx, d_idx) * slopes(h))))) *
                                           values(as_real(codes(b, h, kv_idx, d_idx) - 128) * slopes(h));
+inline constexpr auto quantised_blocks =
+    softmax(queries(quantized<i8>(q)) * t(keys(quantized<i8, 64>(smoothed(k)))) + mean_score(q, k), slopes(h)) *
+    values(quantized<i8, 16>(v));
 inline constexpr auto local_kv = input<"local_kv", f32>(batch, key_head, axis<"local">, depth);
 inline constexpr auto sparse_kv = input<"sparse_kv", f32>(batch, key_head, axis<"sparse">, depth);
 inline constexpr auto chosen = where(kv_idx < extent<2>(local_kv), local_kv(b, 0, kv_idx, d_idx),

@@ -125,6 +125,61 @@ inline constexpr auto variant = softmax(queries(quantized<i8>(q)) * t(k)) * v;
 inline constexpr auto text = description<variant>;
 }  // namespace my
 
+// --- quantized_by_block_to_floats
+// rejects: quantized<i8, 64>(k) makes codes of eight bits; there are no others
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(q * t(keys(quantized<u8, 64>(k)))) * v;
+#else
+inline constexpr auto variant = softmax(q * t(keys(quantized<i8, 64>(k)))) * v;
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
+// --- quantized_by_empty_blocks
+// rejects: quantized<i8, 64>(k): the second number counts the keys that share a step, 1 or more
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(q * t(keys(quantized<i8, 0>(k)))) * v;
+#else
+inline constexpr auto variant = softmax(q * t(keys(quantized<i8, 1>(k)))) * v;
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
+// --- queries_quantized_by_block
+// rejects: quantized<i8, 64>(x) makes codes of k, v or another input of reals
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(queries(quantized<i8, 64>(q)) * t(k)) * v;
+#else
+inline constexpr auto variant = softmax(queries(quantized<i8>(q)) * t(k)) * values(quantized<i8, 64>(v));
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
+// --- smoothed_queries
+// rejects: smoothed(x) takes k or another input of reals (batch, key_head, key, depth)
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(q * t(keys(quantized<i8, 64>(smoothed(q))))) * v;
+#else
+inline constexpr auto variant = softmax(q * t(keys(quantized<i8, 64>(smoothed(k))))) * v;
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
+// --- mean_score_exchanged
+// rejects: mean_score(q, k) takes q and k, or inputs of reals over the same axes
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(q * t(k) + mean_score(k, q)) * v;
+#else
+inline constexpr auto variant = softmax(q * t(k) + mean_score(q, k)) * v;
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
 // --- queries_and_keys_exchanged
 // rejects: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)
 namespace my {

@@ -22,7 +22,7 @@ families = [
     ("block_diffusion", "Block diffusion"), ("vision", "Text that looks at images"), ("natten", "Neighbourhoods"), ("sliding_tiles", "Sliding tiles"),
     ("jetspec", "Speculative decoding"), ("sparse_video", "Video, by space and time"), ("sparse_tiles", "Video, by chosen tiles"), ("alibi", "ALiBi"),
     ("relative", "Relative positions"), ("biases", "Learned biases and masks"), ("softcap", "Softcap"), ("graphormer", "Graphs"),
-    ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Queries and keys before their product"),
+    ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Queries and keys before their product"), ("quantized", "Queries, keys and values in eight bits"),
     ("selected", "Keys of two tensors"), ("selectors", "Keys that the call chooses"), ("recurrent", "Recurrences"),
 ]
 

@@ -243,6 +243,13 @@ inline constexpr auto normalised =
 // `quantized<i8>(q)`: a head's channels as multiples of largest / 127, in codes of eight bits
 inline constexpr auto coded =
     whole(softmax(queries(quantized<i8>(q)) * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * 0.1))) * v);
+// `quantized<i8, 64>(k)` `quantized<i8, 64>(v)`: keys or values of which 64 neighbouring ones share a step, in codes
+// that the call makes
+inline constexpr auto coded_by_block =
+    whole(softmax(queries(quantized<i8>(q)) * t(keys(quantized<i8, 64>(k)))) * values(quantized<i8, 64>(v)));
+// `smoothed(k)` `mean_score(q, k)`: keys less their mean, which quantized<i8, 64> takes; what scores of such keys lack
+inline constexpr auto smooth = whole(
+    softmax(queries(quantized<i8>(q)) * t(keys(quantized<i8, 64>(smoothed(k)))) + mean_score(q, k), sinks(h)) * v);
 // `quantized<u8>(weights)` `quantized<i16>(weights)`: weights that decode may round to 255 or 32767 steps
 inline constexpr auto rounded_weights = whole(
     outputs(out = quantized<u8>(softmax(scores)) * values(as_real(codes(b, h, kv_idx, d_idx)) * 0.1),

@@ -11,6 +11,7 @@
 #include <attune/catalogue/jetspec.hpp>
 #include <attune/catalogue/natten.hpp>
 #include <attune/catalogue/prefixes.hpp>
+#include <attune/catalogue/quantized.hpp>
 #include <attune/catalogue/relative.hpp>
 #include <attune/catalogue/rotary.hpp>
 #include <attune/catalogue/selected.hpp>

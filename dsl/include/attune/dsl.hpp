@@ -1,10 +1,10 @@
 #pragma once
 /// attune's language: attention variants as formulas. Reading order: graph_ir.hpp (what there is), terminals.hpp,
-/// operators.hpp, functions.hpp, blocks.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, stores.hpp,
-/// states.hpp, flex.hpp, gradient.hpp, shard.hpp (what one writes), enter.hpp, sharding.hpp, build.hpp, describe.hpp,
-/// call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in <attune/dsl/layers.hpp>,
-/// which is included by those who write them. Included one by one, each after what it stands on: compilers then say in
-/// one line where a header came from.
+/// operators.hpp, functions.hpp, blocks.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, quantized.hpp,
+/// stores.hpp, states.hpp, flex.hpp, gradient.hpp, shard.hpp (what one writes), enter.hpp, sharding.hpp, build.hpp,
+/// describe.hpp, call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in
+/// <attune/dsl/layers.hpp>, which is included by those who write them. Included one by one, each after what it stands
+/// on: compilers then say in one line where a header came from.
 // clang-format off
 #include <attune/ir/element_type.hpp>
 #include <attune/ir/graph_ir.hpp>
@@ -23,6 +23,7 @@
 #include <attune/dsl/attention.hpp>
 #include <attune/dsl/aliases.hpp>
 #include <attune/dsl/embeddings.hpp>
+#include <attune/dsl/quantized.hpp>
 #include <attune/dsl/stores.hpp>
 #include <attune/dsl/states.hpp>
 #include <attune/dsl/torch_numbers.hpp>

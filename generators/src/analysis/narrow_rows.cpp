@@ -86,10 +86,30 @@ std::optional<narrow_rows> blocked_rows_of(const graph_ir& graph, const std::vec
     if (found.block > 0) found.neighbours = neighbours_of(graph, found.codes, found.block);
     found.in_order = is_read_in_order(graph, depends, found.codes);
     if (is_of_8_bits_as_real(graph, codes)) return found;
+    if (codes.op == operation::load) {
+        const auto made = codes_made_before(graph, codes.arguments[0]);
+        if (!made) return {};
+        found.whole = true, found.range = *made, found.integer = found.codes;
+        return found;
+    }
     if (codes.op != operation::to_real || graph.nodes[codes.arguments[0]].kind != kind::integer) return {};
-    found.whole = true;
+    found.whole = true, found.integer = codes.arguments[0];
     found.range = integers_of(graph.nodes, graph.inputs, codes.arguments[0]);
     return found;
+}
+
+std::optional<integer_interval> codes_made_before(const graph_ir& graph, int tensor) {
+    const instruction& made = graph.nodes[tensor];
+    if (made.op != operation::precomputed) return {};
+    const instruction& element = graph.nodes[made.arguments[0]];
+    if (element.op != operation::to_real || graph.nodes[element.arguments[0]].kind != kind::integer) return {};
+    const bool is_output = std::ranges::any_of(graph.outputs, [&](const auto& each) { return each.node == tensor; }),
+               is_chosen_from = std::ranges::any_of(graph.nodes, [&](const instruction& node) {
+                   return chooses(node.op) && node.arguments[0] == tensor;
+               });
+    const integer_interval range = integers_of(graph.nodes, graph.inputs, element.arguments[0]);
+    if (is_output || is_chosen_from || !range.is_within(interval_of(element_type::i8))) return {};
+    return range;
 }
 
 }  // namespace attune::generators::inline analysis

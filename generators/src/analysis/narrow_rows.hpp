@@ -13,7 +13,8 @@ namespace attune::generators::inline analysis {
 /// A formula of queries, keys or values: a number of few bits for each channel, times factors that all channels share,
 /// such as the scale of a token. A product of such rows needs the factors once a pair, not once a channel.
 struct narrow_rows {
-    int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
+    int codes{};       ///< the node that varies with the channel: an integer as a real, or an element of eight bits
+    int integer = -1;  ///< of codes that are integers, the node with these
     std::vector<int> factors;
     int scale = -1;    ///< a factor that the channels of a block share; -1: none
     int block{};       ///< the channels of such a block
@@ -34,6 +35,10 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
 
 /// The same, and rows of blocks that each have a scale.
 std::optional<narrow_rows> blocked_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
+
+/// The range of a precomputed tensor's elements if they are integers of eight bits: they are kept as such, unless they
+/// are an output or a choice is made among them.
+std::optional<integer_interval> codes_made_before(const graph_ir& graph, int tensor);
 
 /// Whether an i16 holds the sum of two products of bytes that are no larger than these.
 constexpr bool pair_fits_word(std::int64_t one, std::int64_t other) { return 2 * one * other <= 32767; }

@@ -10,7 +10,7 @@ using namespace Halide;
 namespace {
 
 constexpr int most_steps_written_out = 8, keys_of_task = 4096, elements_of_task = 960;
-constexpr int registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
+constexpr int registers_of_a_vector_of_columns = 8, tiles_of_task = 4, rows_of_codes = 64;
 
 /// Products: the sums of a tile, a vector of each of its columns and a number of each of its rows are in registers, and
 /// a task reuses the turned factor.
@@ -27,6 +27,7 @@ bool has_rows_of_elements(const precomputed_tensor& its) {
 }
 
 int rows_of_task(const precomputed_tensor& its, const level& cpu) {
+    if (its.precomputed.types().front() == Int(8)) return its.axes.size() > 3 ? rows_of_codes : 1;  // rows of a key
     return its.products.empty() || has_rows_of_elements(its) ? 1 : tile_shape(cpu).rows_of_task();
 }
 

@@ -36,6 +36,14 @@ bool pointwise::runs_over(const instruction& index, int extent) const {
     return known != at_.extents.end() && known->second == extent;
 }
 
+/// Whether an index is a key in use, or a channel, along an extent of as many: it stays inside.
+bool pointwise::is_along(const instruction& index, int extent) const {
+    const operation length = request_.graph().nodes[extent].op;
+    if (index.op == operation::kv_idx)
+        return length == operation::key_length && !length_is_given(request_.graph(), operation::keys);
+    return index.op == operation::d_idx && (length == operation::depth || length == operation::value_depth);
+}
+
 bool pointwise::runs_over_channels(const instruction& index, axis_kind along) const {
     if (index.op != operation::bound) return false;
     const auto known = at_.extents.find(static_cast<int>(index.integer));
@@ -54,9 +62,10 @@ quantity pointwise::load_precomputed(const instruction& node) {
     for (int i = node.argument_count - 1; i > 2; --i) {
         const int extent = made.arguments[2 * (i - 2)];
         const Expr position = evaluate(node.arguments[i], true).value;
-        at.push_back(runs_over(index(i), extent)
-                         ? position
-                         : clamp(position, 0, max(pointwise(request_, inputs_, depends_, {})(extent).value, 1) - 1));
+        const Expr last = max(pointwise(request_, inputs_, depends_, {})(extent).value, 1) - 1;
+        at.push_back(runs_over(index(i), extent)  ? position
+                     : is_along(index(i), extent) ? unsafe_promise_clamped(position, 0, last)
+                                                  : clamp(position, 0, last));
     }
     const Expr head =
         index(2).op == operation::h ? at_.h : clamp(evaluate(node.arguments[2], true).value, 0, inputs_.heads - 1);
@@ -65,6 +74,7 @@ quantity pointwise::load_precomputed(const instruction& node) {
                                              : clamp(evaluate(node.arguments[1], true).value, 0, inputs_.batches - 1));
     const Expr element = inputs_.computed.at(tensor)(at);
     if (chosen) return {element != cast<std::uint8_t>(0), {}};
+    if (element.type() == Int(8)) return {cast<float>(element), {}};  // a code
     if (inputs_.never_masked.contains(tensor)) return {element, {}};
     const Expr masked = is_negative_infinity(element);
     return {select(masked, 0.0f, element), masked};

@@ -66,6 +66,7 @@ private:
     quantity load_precomputed(const instruction& node);
     /// Whether an index is a bound one that runs over this extent.
     bool runs_over(const instruction& index, int extent) const;
+    bool is_along(const instruction& index, int extent) const;
     bool runs_over_channels(const instruction& index, axis_kind along) const;
     bool goes_along(const instruction& index, axis_kind along) const;
     bool is_precomputing() const { return !at_.extents.empty(); }

@@ -120,6 +120,13 @@ json texts_of(const graph_ir& graph, const std::vector<int>& nodes) {
     return all;
 }
 
+json texts_of(const graph_ir& graph, const std::vector<precomputed_plan>& tensors) {
+    json all = json::array();
+    for (const precomputed_plan& each : tensors)
+        all.push_back(short_text(graph, each.node) + (each.in_bytes ? ", in bytes" : ""));
+    return all;
+}
+
 json json_of(const block_grid& grid) {
     return {{"queries", grid.queries},
             {"keys", grid.keys},

@@ -234,13 +234,19 @@ struct kernel_bytes {
     sum_memory sums{};                     ///< of a gradient
 };
 
+/// A tensor that is computed before the first score.
+struct precomputed_plan {
+    int node{};
+    bool in_bytes{};  ///< its elements are integers of eight bits
+};
+
 struct kernel_plan {
     bool on_gpu{};
     std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan> body{};
     std::vector<pair_outputs> pairs{};
     std::vector<int> before{},
-        after{};                     ///< nodes: tensors that are computed in full before the attention, and after it
-    std::vector<int> precomputed{};  ///< nodes
+        after{};  ///< nodes: tensors that are computed in full before the attention, and after it
+    std::vector<precomputed_plan> precomputed{};
     std::vector<output_plan> outputs{};  ///< in the graph's order
     std::vector<int> saved{};            ///< places, as those of outputs: saved rows, then the saved output
     std::vector<pass_plan> passes{};     ///< in order

@@ -1,6 +1,7 @@
 #include "plans/kernel_plan.hpp"
 
 #include "analysis/gradient_products.hpp"
+#include "analysis/narrow_rows.hpp"
 #include "kernel/gradient_schedule.hpp"
 #include "kernel/tensor_schedule.hpp"
 #include "plans/parts.hpp"
@@ -207,7 +208,9 @@ void add_computed(kernel_plan& made, const graph_ir& graph) {
         after[n] = it.kind == kind::output;
         for (std::size_t i = 0; i < it.argument_count; ++i)
             after[n] = after[n] || after[static_cast<std::size_t>(it.arguments[i])];
-        if (it.kind == kind::precomputed) made.precomputed.push_back(static_cast<int>(n));
+        if (it.kind == kind::precomputed)
+            made.precomputed.push_back(
+                {static_cast<int>(n), codes_made_before(graph, static_cast<int>(n)).has_value()});
     }
     for (const int n : computed_in_full(graph))
         (after[static_cast<std::size_t>(n)] ? made.after : made.before).push_back(n);

@@ -92,7 +92,7 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
         rows.pieces = pieces_of_row(codes, f_.d, depth, std::gcd(channel_vector, depth));
     if (narrow->of_8_bits()) {
         rows.bytes = Func(pass_ + name + "_in_bytes"), rows.lowest = static_cast<int>(narrow->range.lowest);
-        rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.byte_of(f_.node(narrow->codes).arguments[0], at);
+        rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.byte_of(narrow->integer, at);
     }
     if (const int of_block = narrow->block; of_block > 0) {
         const Var channels("channels");

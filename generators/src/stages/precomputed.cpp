@@ -1,6 +1,7 @@
 #include "stages/precomputed.hpp"
 
 #include "analysis/listed_keys.hpp"
+#include "analysis/narrow_rows.hpp"
 #include "expr/math.hpp"
 
 #include <algorithm>
@@ -122,12 +123,15 @@ void precomputed_tensor::define_reals(int node) {
     std::vector<Expr> at(axes.begin(), axes.end());
     at[0] = along.x;
     may_be_masked = x.masked.defined();
-    const Expr value = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
+    const Expr value = codes_made_before(graph, node)
+                           ? cast<std::int8_t>(f_.evaluate(f_.node(made.arguments[0]).arguments[0], here).value)
+                       : x.masked.defined() ? or_negative_infinity(!x.masked, x.value)
+                                            : x.value;
     if (indices == 1 && is_of_made(formula_of(graph, node))) {  // it can be made for some rows alone
         precomputed(axes) = value;
         return;
     }
-    precomputed(axes) = 0.0f;
+    precomputed(axes) = Internal::make_zero(value.type());
     precomputed(at) = Internal::graph_substitute(axes[0].name(), along.x, value);
 }
 

@@ -43,6 +43,7 @@ inline constexpr auto four = quantized<u8>(softmax(hidden_four)) * caches::nibbl
 struct sizes {
     std::int64_t heads = 8, queries = 2048, depth = 64;
     int threads = 2, rounds = 7;
+    bool json{};
     std::vector<std::int64_t> rows() const { return {1, heads, queries, depth}; }
     std::size_t elements() const { return static_cast<std::size_t>(heads * queries * depth); }
 };
@@ -145,12 +146,12 @@ struct timed_kernel {
         } else if (!schedule.empty()) {
             request.schedule = attune::generators::schedule_from_json(schedule, *request.target);
         }
-        fmt::print("{:<36} {}\n", name, attune::generators::to_json(request.schedule));
+        scheduled = attune::generators::to_json(request.schedule);
         made.emplace(listed.front());
     }
     timed_kernel(const timed_kernel&) = delete;
 
-    std::string name;
+    std::string name, scheduled;
     attune::generators::variant of;
     bool four;
     std::optional<attune::generators::jit_kernel> made;
@@ -188,6 +189,7 @@ int main(int argc, char** argv) {
     app.add_option("--threads", s.threads)->capture_default_str();
     app.add_option("--rounds", s.rounds)->capture_default_str();
     app.add_option("--level", level)->capture_default_str();
+    app.add_flag("--json", s.json, "the medians alone, one object a line");
     app.add_option("--schedule", schedule, "of the kernels with products of integers; else the default");
     CLI11_PARSE(app, argc, argv);
     try {
@@ -199,22 +201,30 @@ int main(int argc, char** argv) {
         kernels.emplace_back("the same, weights in i16", ir_of<eight_finer>, level, s.depth, false, schedule, false);
         kernels.emplace_back("4 bits, in f32", ir_of<four>, level, s.depth, true, "", true);
         kernels.emplace_back("4 bits, in i8 and u8", ir_of<four>, level, s.depth, true, schedule, false);
+        for (const timed_kernel& each : kernels)
+            if (!s.json) fmt::print("{:<36} {}\n", each.name, each.scheduled);
         for (int round = 0; round <= s.rounds; ++round)
             for (timed_kernel& each : kernels) {
                 const auto begin = std::chrono::steady_clock::now();
                 attune::detail::call(each.made->table(), call.arguments(each.four), {.threads = s.threads});
                 const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
                 if (round > 0) each.milliseconds.push_back(took.count());
-                if (round == 0 && !each.four) print_errors(each.name, call, &call.out);
+                if (round == 0 && !each.four && !s.json) print_errors(each.name.c_str(), call, &call.out);
             }
-        print_errors("queries rounded, in double", call, nullptr, {.queries = true});
-        for (const int block : {64, 128, 256})
-            print_errors(fmt::format("and weights in u8, blocks of {}", block), call, nullptr,
-                         {.queries = true, .steps = 255, .block = block});
+        if (!s.json) {
+            print_errors("queries rounded, in double", call, nullptr, {.queries = true});
+            for (const int block : {64, 128, 256})
+                print_errors(fmt::format("and weights in u8, blocks of {}", block), call, nullptr,
+                             {.queries = true, .steps = 255, .block = block});
+        }
         for (timed_kernel& each : kernels) {
             std::ranges::sort(each.milliseconds);
-            fmt::print("{:<36} {:8.2f} ms (median), {:8.2f} at least\n", each.name,
-                       each.milliseconds[each.milliseconds.size() / 2], each.milliseconds.front());
+            const double median = each.milliseconds[each.milliseconds.size() / 2];
+            if (s.json)
+                fmt::print("{{\"kernel\": \"{}\", \"ms\": {}}}\n", each.name, median);
+            else
+                fmt::print("{:<36} {:8.2f} ms (median), {:8.2f} at least\n", each.name, median,
+                           each.milliseconds.front());
         }
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}\n", problem.what());

@@ -60,17 +60,6 @@ template <class X, class Gain, class Eps> struct normalised_channels {
         return x(d) * rsqrt(sum(n, depth, x(n) * x(n)) / depth + eps) * gain(d);
     }
 };
-template <class X> inline constexpr bool are_weights = false;
-template <expression X> inline constexpr bool are_weights<X> = X::is == kind::weights;
-
-template <class X> struct quantized_channels {
-    X x;
-    template <class D> constexpr auto operator()(D d) const {
-        constexpr bound_index_node<"each_channel"> n{};
-        const auto step = max(largest(n, depth, abs(x(n))) / 127.0, 1.2e-38);
-        return as_real(clamp(as_integer(round(x(d) / step)), -127, 127)) * step;
-    }
-};
 }  // namespace detail
 
 /// q, k or another input (batch, head, query or key, depth), channel by channel.
@@ -112,6 +101,10 @@ constexpr auto queries(channels_of<Position, F> x, Length... length) {
 template <class Position, class F, class... Length> constexpr auto keys(channels_of<Position, F> x, Length... length) {
     return keys(x(d_idx), length...);
 }
+template <class Position, class F, class... Length>
+constexpr auto values(channels_of<Position, F> x, Length... length) {
+    return values(x(d_idx), length...);
+}
 
 /// Rotary embedding that pairs channel d with d + depth / 2 (GPT-NeoX, Llama). cos and sin are read at (position,
 /// pair), pair = 0 .. depth / 2 - 1: inputs (position, axis<"pair">), or functions of the two. The position is q's or
@@ -139,31 +132,6 @@ template <class X, class Cos, class Sin> constexpr auto rotary_interleaved(X x, 
 template <class X, class Gain, operand Eps> constexpr auto rms_norm(X x, Gain gain, Eps eps) {
     const auto of = channels(x);
     return channels(of.position, detail::normalised_channels<decltype(channels(x)), Gain, Eps>{of, gain, eps});
-}
-
-/// A row's channels in codes of eight bits: the nearest multiple of step = largest |x| of the row / 127; of two equally
-/// near multiples the even one. So no channel is off by more than half a step. `queries(quantized<i8>(q))` times keys
-/// that are codes of eight bits are products of integers where the CPU has an instruction for them. Weights:
-/// `quantized<u8>(softmax(scores)) * values(...)` lets kernels round each weight, times the factor that the channels of
-/// its value share, to 1/255 of the largest such product in a block of keys; `quantized<i16>` to 1/32767. Kernels that
-/// gain nothing from it do not round.
-template <element_type Code, class X> constexpr auto quantized(X x) {
-    if constexpr (is_rejected<X>)
-        return rejected{};
-    else if constexpr (detail::are_weights<X>) {
-        static_assert(
-            Code == u8 || Code == i16,
-            "attune: quantized<u8>(weights) rounds weights to 255 steps, quantized<i16> to 32767; there are no "
-            "others");
-        if constexpr (Code == u8)
-            return make<kind::weights, operation::in_u8>(x);
-        else
-            return make<kind::weights, operation::in_i16>(x);
-    } else {
-        static_assert(Code == i8, "attune: quantized<i8>(x) makes codes of q, k or another input; there are no others");
-        const auto of = channels(x);
-        return channels(of.position, detail::quantized_channels<decltype(channels(x))>{of});
-    }
 }
 
 }  // namespace attune::dsl
