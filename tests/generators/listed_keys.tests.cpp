@@ -50,6 +50,10 @@ inline constexpr auto importance = input<"importance", f32>(batch, head, key);
 inline constexpr auto numbers = precomputed(importance(b, h, n), n, key_length);
 inline constexpr auto by_head = under(top_k(numbers, count)(b, h, kv_idx));
 
+/// What is trained: the choice is made again, and no gradient flows to the indexer.
+inline constexpr auto trained = outputs(out = by_indexer, lse = log_sum_exp(mask(scores, indexed)));
+inline constexpr auto trained_gradient = gradient(trained, of(out), wrt(q, k, v));
+
 /// Nothing is listed: blocks are chosen; a second softmax sees all keys.
 inline constexpr auto by_block = under(top_k(numbers, count)(b, h, kv_idx / 16));
 inline constexpr auto twice = by_head - softmax(scores) * v;
@@ -59,7 +63,7 @@ struct graph {
     graph_ir ir;
 };
 const graph indexer{"by_indexer", ir_of<by_indexer>}, beside{"beside_window", ir_of<beside_window>},
-    each_head{"by_head", ir_of<by_head>};
+    each_head{"by_head", ir_of<by_head>}, gradients{"trained_gradient", ir_of<trained_gradient>};
 
 /// A kernel for prefill or decode beside the reference.
 class compared {
@@ -119,6 +123,12 @@ TEST_CASE("decode over keys that each query chooses beside a window gives what t
 
 TEST_CASE("prefill over keys that each query chooses gives what the reference gives", "[listed]") {
     const compared call(indexer, "prefill");
+    call({.batches = 2, .heads = 2, .key_heads = 1, .queries = 37, .keys = 75}, 9, {75, 41});
+    call({.heads = 1, .key_heads = 1, .queries = 5, .keys = 70}, 0);
+}
+
+TEST_CASE("gradients reach q, k and v under a choice of single keys", "[listed]") {
+    const compared call(gradients, "prefill");
     call({.batches = 2, .heads = 2, .key_heads = 1, .queries = 37, .keys = 75}, 9, {75, 41});
     call({.heads = 1, .key_heads = 1, .queries = 5, .keys = 70}, 0);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 using namespace attune;
 using namespace attune::testing;
@@ -60,6 +61,7 @@ const formula formulas[] = {FORMULA(full),
                             FORMULA(squared_values, true),
                             FORMULA(masked_rows),
                             FORMULA(additive),
+                            FORMULA(by_index),
                             FORMULA(functions)};
 #undef FORMULA
 
@@ -93,7 +95,8 @@ TEST_CASE("gradients are what differences of the forward pass say", "[difference
                                     {"offset", 2},
                                     {"g", 2},
                                     {"N", 9}},
-                                   {{"rope", 4}, {"distance", 17}});
+                                   {{"rope", 4}, {"distance", 17}, {"place", 5}, {"slot", 11}});
+            if (each.name == std::string_view("by_index")) call.draw("chosen", 0, 10);  // slots, in any order
             const auto all = derivatives_along(each.forward, each.gradient, call, seed);
             INFO(each.name << ", seed " << seed);
             CHECK((each.has_kinks || all.size() == each.gradient.outputs.size()));

@@ -64,6 +64,17 @@ inline constexpr auto rotated_norms =
                        t(keys(rotary_half(rms_norm(k, gain_of_channel, 1e-6), cosines, sines))) * scale,
                    causal));
 
+/// Keys that an index names one by one, and a number beside each, by which it was chosen.
+inline constexpr auto chosen = input<"chosen", i32>(batch, axis<"place">);
+inline constexpr auto chosen_by = input<"chosen_by", f32>(batch, axis<"place">);
+inline constexpr auto k_pool = input<"k_pool", f32>(axis<"slot">, key_head, depth);
+inline constexpr auto v_pool = input<"v_pool", f32>(axis<"slot">, key_head, value_depth);
+inline constexpr auto scores_of_chosen =
+    q * t(keys(k_pool(chosen(b, kv_idx), h, d_idx), extent<1>(chosen))) * scale + chosen_by(b, kv_idx);
+inline constexpr auto by_index =
+    outputs(out = softmax(scores_of_chosen) * values(v_pool(chosen(b, kv_idx), h, d_idx), extent<1>(chosen)),
+            lse = log_sum_exp(scores_of_chosen));
+
 inline constexpr auto circular_gradient = gradient(circular);
 inline constexpr auto hyperbolic_gradient = gradient(hyperbolic);
 inline constexpr auto powers_gradient = gradient(powers);
@@ -79,6 +90,7 @@ inline constexpr auto rotated_norms_gradient = gradient(rotated_norms);
 inline constexpr auto functions_gradient = gradient(functions);
 inline constexpr auto additive_gradient = gradient(additive);
 inline constexpr auto pairs_gradient = gradient(pairs);
+inline constexpr auto by_index_gradient = gradient(by_index);
 
 // Some with kernels of bf16.
 inline constexpr auto causal_in_bf16_gradient = gradient(causal_only);

@@ -10,16 +10,10 @@ using namespace Halide;
 namespace {
 
 constexpr int most_steps_written_out = 8, keys_of_task = 4096, elements_of_task = 960;
-constexpr int registers_of_a_vector_of_columns = 8, tiles_of_task = 4, rows_of_codes = 64;
+constexpr int tiles_of_task = 4, rows_of_codes = 64;
 
-/// Products: the sums of a tile, a vector of each of its columns and a number of each of its rows are in registers, and
-/// a task reuses the turned factor.
-struct tile_shape {
-    explicit tile_shape(const level& cpu)
-        : vectors(cpu.registers / registers_of_a_vector_of_columns), rows((cpu.registers - vectors) / (vectors + 1)) {}
-    int vectors, rows;
-    int rows_of_task() const { return rows * tiles_of_task; }
-};
+/// A task reuses the turned factor.
+int rows_of_products(const level& cpu) { return tile_of_sums(cpu).rows * tiles_of_task; }
 
 /// Whether products are those of a sum within a sum, whose rows are the tensor's own elements.
 bool has_rows_of_elements(const precomputed_tensor& its) {
@@ -28,7 +22,7 @@ bool has_rows_of_elements(const precomputed_tensor& its) {
 
 int rows_of_task(const precomputed_tensor& its, const level& cpu) {
     if (its.precomputed.types().front() == Int(8)) return its.axes.size() > 3 ? rows_of_codes : 1;  // rows of a key
-    return its.products.empty() || has_rows_of_elements(its) ? 1 : tile_shape(cpu).rows_of_task();
+    return its.products.empty() || has_rows_of_elements(its) ? 1 : rows_of_products(cpu);
 }
 
 /// Loops over all axes but the innermost, in parallel; a task has some rows.
@@ -52,13 +46,13 @@ template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>
 /// Products in tiles that fill most of the vector registers. What is turned is made once, or for each `row`.
 void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task, const LoopLevel* row) {
     const Var nv("nv"), iv("iv");
-    const tile_shape tile(cpu);
+    const tile_of_sums tile(cpu);
     for (precomputed_tensor::product& each : its.products) {
         // Schedule
         const Var &n = each.axes[0], &i = each.axes[1];
         for (Func& turned : each.turned) {
             const std::vector<Var> all = turned.args();
-            turned.vectorize(n, cpu.lanes);
+            turned.bound_extent(all[0], tile.columns).vectorize(all[0], cpu.lanes);
             if (row) {
                 turned.compute_at(*row);
                 continue;
@@ -69,7 +63,9 @@ void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLeve
             turned.parallel(all[2]);
         }
         each.sum.compute_at(task)
-            .split(n, n, nv, tile.vectors * cpu.lanes)
+            .align_bounds(n, tile.columns)
+            .align_bounds(i, tile.rows)
+            .split(n, n, nv, tile.columns)
             .split(i, i, iv, tile.rows)
             .reorder(nv, iv, i, n)
             .vectorize(nv, cpu.lanes)
@@ -97,7 +93,7 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
     Stage elements = in_steps ? its.precomputed.update() : Stage(its.precomputed);
     const RVar some("some"), few("few");
     if (by_elements && in_steps) elements.split(its.along.x, some, its.along.x, elements_of_task).parallel(some);
-    if (has_rows_of_elements(its)) elements.split(its.along.x, few, its.along.x, tile_shape(cpu).rows_of_task());
+    if (has_rows_of_elements(its)) elements.split(its.along.x, few, its.along.x, rows_of_products(cpu));
     LoopLevel tiles(its.precomputed, few), row = LoopLevel::root();
     if (chooser) {
         row = LoopLevel(chooser->precomputed, its.by_row ? of_chooser.row : of_chooser.task);

@@ -93,6 +93,7 @@ void precomputed_tensor::define_reals(int node) {
     along = RDom(0, number(made.arguments[made.argument_count - 1]), "along");
     const std::vector<bool> read = under(graph, {formula_of(graph, node)},
                                          [&](int n) { return n < node && graph.nodes[n].kind == kind::precomputed; });
+    const Expr hidden = f_.decodes() ? Expr() : hidden_without_sums(made.arguments[0], here, read);
     for (int n = 0; n < node; ++n) {
         if (!read[n]) continue;
         const auto along_sum = read_along(n, here);
@@ -101,12 +102,12 @@ void precomputed_tensor::define_reals(int node) {
         if (!along_sum || (loads.empty() && !has_products_of(n))) {
             // It is made where it is needed.
         } else if (!is_within(n, here)) {
-            sum = products_within_sum(n, loads, here, made, read);
+            sum = products_within_sum(n, loads, here, made, read, hidden);
         } else {
             if (indices > 1 && !f_.decodes())  // in decode there are few rows
                 sum = product_of_rows(n, loads, here,
                                       {axes, index_of(made.arguments[made.argument_count - 2]),
-                                       index_of(made.arguments[made.argument_count - 4])});
+                                       index_of(made.arguments[made.argument_count - 4]), hidden});
             if (!sum.value.defined()) sum = reduced_by_vectors(n, loads, here);
         }
         if (sum.value.defined())

@@ -9,6 +9,15 @@
 
 namespace attune::generators::inline stages {
 
+/// Sums of products that stay in registers, with a vector of each of their columns and a number of each of their rows.
+/// Few columns, since those of a long sum come from the second cache: a vector of them serves all rows.
+struct tile_of_sums {
+    explicit tile_of_sums(const level& cpu)
+        : columns(vectors * cpu.lanes), rows((cpu.registers - vectors) / (vectors + 1)) {}
+    static constexpr int vectors = 2;
+    int columns, rows;
+};
+
 /// Numbers of blocks, and choices of the largest among them: tensors of bound indices. They are made once a call,
 /// before the first score, by query head, or by key head if no element needs its query head.
 class precomputed_tensor {
@@ -35,8 +44,9 @@ public:
     /// A sum of products of a factor at the last index and a factor at the one before: taken a tile of both at a time.
     /// Of a sum within a sum the last index is that of the outer one, which lies in lanes.
     struct product {
-        std::vector<Halide::Var> axes;     ///< of the tensor, behind the index of the outer sum if there is one
-        std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): the factor at the last index
+        std::vector<Halide::Var> axes;  ///< of the tensor, behind the index of the outer sum if there is one
+        /// (in tile, summed, tile, axes from the third): the factor at the last index
+        std::vector<Halide::Func> turned;
         Halide::RDom summed;
         Halide::Func tile;      ///< (axes)
         Halide::Func sum;       ///< (axes)
@@ -75,10 +85,12 @@ private:
     struct rows_and_columns {
         std::vector<Halide::Var> axes;
         int last, before;
+        Halide::Expr hidden;  ///< whether an element is -infinity, whatever its products are
     };
+    Halide::Expr hidden_without_sums(int formula, place here, const std::vector<bool>& read) const;
     quantity product_of_rows(int sum, const std::vector<int>& loads, const place& here, const rows_and_columns& of);
     quantity products_within_sum(int sum, const std::vector<int>& loads, place here, const instruction& made,
-                                 const std::vector<bool>& read);
+                                 const std::vector<bool>& read, const Halide::Expr& hidden);
     quantity factor(int load, const place& at) const;
     int index_of(int bound) const;
     std::optional<std::vector<int>> read_along(int sum, const place& here) const;

@@ -5,6 +5,35 @@
 namespace attune::generators::inline stages {
 using namespace Halide;
 
+namespace {
+
+const char *const unmade_sum = "unmade_sum", *const is_masked = "unmade_sum_is_masked";
+
+/// Whether all elements of the tile of an element are hidden, whatever their sums are.
+Expr all_hidden(const Expr& hidden, const std::vector<Var>& axes, const tile_of_sums& tile) {
+    Internal::Scope<Internal::Interval> of_tile;
+    const auto add = [&](const Var& axis, int size) {
+        const Expr first = axis / size * size;
+        of_tile.push(axis.name(), Internal::Interval(first, first + size - 1));
+    };
+    add(axes[0], tile.columns), add(axes[1], tile.rows);
+    of_tile.push(is_masked, Internal::Interval(Internal::const_false(), Internal::const_true()));
+    return Internal::simplify(Internal::and_condition_over_domain(hidden, of_tile));
+}
+
+}  // namespace
+
+/// Whether a formula is -infinity, by what is known before its sums are made; undefined if it never is.
+Expr precomputed_tensor::hidden_without_sums(int formula, place here, const std::vector<bool>& read) const {
+    for (int n = 0; n <= formula; ++n)
+        if (const instruction& it = f_.node(n);
+            read[n] && it.kind == kind::real && (it.op == operation::sum || it.op == operation::largest))
+            here.known[n] = {Internal::Variable::make(Float(32), unmade_sum),
+                             Internal::Variable::make(Bool(), is_masked)};
+    const Expr hidden = f_.evaluate(formula, here).masked;
+    return hidden.defined() && !Internal::expr_uses_var(hidden, unmade_sum) ? hidden : Expr();
+}
+
 /// A sum all of whose elements lie at the last index or at the one before it, some at each, as in q(b, h, i, c) *
 /// means(b, h, n, c). The factor at the last index is turned, so that its elements lie beside each other: a tile of
 /// sums takes a vector of it and one number of each row. Undefined for other sums.
@@ -12,7 +41,7 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
                                              const rows_and_columns& its) {
     const instruction& it = f_.node(sum);
     if (it.op != operation::sum) return {};
-    const auto& [axes, last, before] = its;
+    const auto& [axes, last, before, hidden] = its;
     const int summed = index_of(it.arguments[0]);
     const auto lies_at = [&](int load, int index) { return (f_.depends[load].bound >> index & 1) != 0; };
     bool rows = false, columns = false;
@@ -21,11 +50,13 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
         rows |= lies_at(load, before), columns |= lies_at(load, last);
     }
     if (!rows || !columns) return {};
-    const Var c("c");
+    const Var c("c"), in_tile("in_tile");
+    const tile_of_sums tile(*f_.request.target);
     // Algorithm
     product of;
     of.axes = axes, of.node = sum;
     of.summed = RDom(0, number(it.arguments[1]), "summed");
+    if (hidden.defined()) of.summed.where(!all_hidden(hidden, axes, tile));
     place within = here;
     for (const int load : loads) {
         if (!lies_at(load, last)) continue;
@@ -33,12 +64,12 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
         there.indices[summed] = c, there.extents[summed] = it.arguments[1];
         const quantity x = factor(load, there);
         if (x.masked.defined()) return {};
-        std::vector<Var> of_last{axes[0], c};
+        std::vector<Var> of_last{in_tile, c, axes[0]};
         of_last.insert(of_last.end(), axes.begin() + 2, axes.end());
         std::vector<Expr> at(of_last.begin(), of_last.end());
-        at[1] = of.summed.x;
+        at[0] = axes[0] % tile.columns, at[1] = of.summed.x, at[2] = axes[0] / tile.columns;
         Func turned("turned");
-        turned(of_last) = x.value;
+        turned(of_last) = Internal::graph_substitute(axes[0].name(), axes[0] * tile.columns + in_tile, x.value);
         of.turned.push_back(turned);
         within.known[load] = {turned(at), {}};
     }
@@ -71,7 +102,8 @@ quantity precomputed_tensor::factor(int load, const place& at) const {
 /// A sum within a sum over another index, as in sum(j, heads, w(b, i, j) * max(sum(c, depth, q(b, j, i, c) * k(b, n,
 /// c)), 0)): products of rows at the tensor's last index and columns at the outer sum's. Undefined for other sums.
 quantity precomputed_tensor::products_within_sum(int sum, const std::vector<int>& loads, place here,
-                                                 const instruction& made, const std::vector<bool>& read) {
+                                                 const instruction& made, const std::vector<bool>& read,
+                                                 const Expr& hidden) {
     const std::uint64_t bound = f_.depends[sum].bound;
     for (int outer = sum + 1; outer < static_cast<int>(read.size()); ++outer) {
         const instruction& it = f_.node(outer);
@@ -81,8 +113,8 @@ quantity precomputed_tensor::products_within_sum(int sum, const std::vector<int>
         here.indices[index] = columns[0], here.extents[index] = it.arguments[1];
         if (!is_within(sum, here) || !is_within(outer, here)) return {};
         columns.insert(columns.end(), axes.begin(), axes.end());
-        const quantity of =
-            product_of_rows(sum, loads, here, {columns, index, index_of(made.arguments[made.argument_count - 2])});
+        const quantity of = product_of_rows(
+            sum, loads, here, {columns, index, index_of(made.arguments[made.argument_count - 2]), hidden});
         if (of.value.defined()) products.back().outer = outer;
         return of;
     }

@@ -150,12 +150,14 @@ template <class Q, class K> constexpr auto xattention_scores(Q x, K y, operand a
     const auto top = precomputed(largest(n, key_parts, scores(b, h, i, n)), i, query_parts);
     const auto all = precomputed(sum(n, key_parts, exp(scores(b, h, i, n) - top(b, h, i))), i, query_parts);
     const auto weight = [&](auto part, auto of) {
-        return where(part < query_parts && of < key_parts,
-                     exp(scores(b, h, part, of) - top(b, h, part)) / max(all(b, h, part), 1e-30), 0.0);
+        return where(part < query_parts, exp(scores(b, h, part, of) - top(b, h, part)) / max(all(b, h, part), 1e-30),
+                     0.0);
     };
     const auto parts = size / stride;
-    return precomputed(sum(m, parts, sum(l, parts, weight(i * parts + m, n * parts + l))), i,
-                       blocks_of(query_length, size), n, blocks_of(key_length, size));
+    const auto blocks = blocks_of(query_length, size);
+    const auto of_parts = precomputed(sum(m, parts, weight(i * parts + m, l)), i, blocks, l, key_parts);
+    const auto of_part = [&](auto part) { return where(part < key_parts, of_parts(b, h, i, part), 0.0); };
+    return precomputed(sum(l, parts, of_part(n * parts + l)), i, blocks, n, blocks_of(key_length, size));
 }
 
 /// k // B is the own block of a query in q // B, or one of those that hold the `share` of these queries' attention by
