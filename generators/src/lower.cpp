@@ -7,6 +7,7 @@
 #include "cpu/recurrence.hpp"
 #include "cpu/recurrence_gradient.hpp"
 #include "cpu/stage_schedules.hpp"
+#include "gpu/backward.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
 #include "gpu/remade_tasks.hpp"
@@ -298,6 +299,14 @@ Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomp
     apply(cut, sweep, frame, gradients);
     gradients.add_custom_lowering_pass(new allow_empty_inputs);
     gradients.add_custom_lowering_pass(new transpose_squares);
+    return gradients;
+}
+
+Pipeline pipeline_of(const gpu_gradient& cut, kernel_frame& frame, const precomputed_tensors&) {
+    gradient_passes passes(frame);
+    Pipeline gradients(passes.outputs);
+    apply(cut, passes, frame, gradients);
+    gradients.add_custom_lowering_pass(new allow_empty_inputs);
     return gradients;
 }
 

@@ -22,8 +22,8 @@ RECORD = "a record, a member for each thing that is printed or stored"
 C = "a function of a C interface, or beneath one"
 PLANNING = "what ranks agreed on before, each part from elsewhere"
 MORE_MEMBERS = {  # class: (data members, why)
-    "tensor_state": (40, STAGES), "gpu_decode_state": (24, STAGES), "backward_sweep": (30, STAGES), "score_tile": (25, STAGES),
-    "precomputed_tensor": (19, STAGES), "pair_block": (19, STAGES), "recurrent_chunk": (17, STAGES),
+    "tensor_state": (40, STAGES), "gpu_decode_state": (24, STAGES), "backward_sweep": (24, STAGES), "score_tile": (25, STAGES),
+    "precomputed_tensor": (19, STAGES), "pair_block": (20, STAGES), "recurrent_chunk": (17, STAGES),
     "explanation": (44, RECORD), "kernel": (28, RECORD), "exchange_plan": (24, RECORD), "attune_mpi_planning": (23, RECORD), "plan": (18, RECORD),
     "cuda_functions": (18, "a table of a driver's functions"),
     "ir_builder": (29, "a list under construction, with a member for each way in which it may be wrong"),
@@ -56,7 +56,7 @@ WITHOUT_HEADER = {  # file: (the header that declares it, why)
     "generators/src/cpu/backward_places.cpp": ("cpu/backward.hpp", "the gradients that a backward_sweep places"),
     "generators/src/cpu/recurrence_gradient_places.cpp": ("cpu/recurrence_gradient.hpp", "the gradients that a backward_sweep places"),
     "generators/src/cpu/backward_products.cpp": ("cpu/backward.hpp", "the gradients of a backward_sweep that are matrix products"),
-    "generators/src/cpu/pair_block_bf16.cpp": ("cpu/pair_block.hpp", "the products of a pair_block of bf16"),
+    "generators/src/stages/pair_block_bf16.cpp": ("stages/pair_block.hpp", "the products of a pair_block of bf16"),
     "generators/src/kernel/schedule_json.cpp": ("kernel/schedule_fields.hpp", "schedules as text, by the fields that it lists"),
     "generators/src/analysis/decode_support.cpp": ("analysis/plan.hpp", "the facts of a plan that decode asks for"),
     "generators/src/expr/loads.cpp": ("expr/pointwise.hpp", "the loads of a pointwise"),

@@ -1,6 +1,6 @@
 // The stages of gradients keep everything of a number: its value, where it is masked, and where it is nothing, which
 // makes a product 0 whatever the other factor holds.
-#include "cpu/pair_block.hpp"
+#include "stages/pair_block.hpp"
 
 #include <Halide.h>
 #include <catch2/catch_test_macros.hpp>

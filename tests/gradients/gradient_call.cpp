@@ -108,9 +108,9 @@ void gradient_call::forget() {
         for (std::size_t i = 0; i < each.size; ++i) each.put(i, std::nanf(""));
 }
 
-void gradient_call::run(const kernel_table& kernels, int threads) {
+void gradient_call::run(const kernel_table& kernels, const options& how) {
     forget();
-    detail::call(kernels, arguments, {.threads = threads});
+    detail::call(kernels, arguments, how);
 }
 
 double gradient_call::error() const {

@@ -33,7 +33,8 @@ struct gradient_call {
     gradient_call(const gradient_call&) = delete;
 
     /// Fills the results with NaN, and calls.
-    void run(const kernel_table& kernels, int threads);
+    void run(const kernel_table& kernels, const options& how);
+    void run(const kernel_table& kernels, int threads) { run(kernels, {.threads = threads}); }
     /// The largest error, by the largest number of the gradient.
     double error() const;
 

@@ -1,4 +1,5 @@
 #include "kernel/kernel_list.hpp"
+#include "plans/kernel_plan.hpp"
 #include "variants.hpp"
 
 #include <attune/dsl/recurrent.hpp>
@@ -94,11 +95,33 @@ TEST_CASE("gradients of recurrences are made on CPUs, of whole sequences") {
     CHECK(kernels_of(variants, build).size() == 1);
 }
 
-TEST_CASE("gradients are made on CPUs") {
-    const graph_ir graph = dsl::ir_of<g::causal_gradient>;
-    CHECK(kernels(graph, "x86-64-v4", "bf16") == 1);
-    CHECK_THROWS_MATCHES(kernels(graph, "opencl"), std::runtime_error,
-                         MessageMatches(ContainsSubstring("no gradients on a GPU yet; try TARGETS of CPUs")));
+namespace {
+
+kernel_request first_request(const graph_ir& graph, const char* target) {
+    const std::vector<variant> variants{{"my::gradient", graph}};
+    return kernels_of(variants, {.targets = {target}, .depths = {"32"}, .shapes = {"prefill"}}).at(0).request;
+}
+
+void refuses_on(const char* target, const graph_ir& graph, const char* sentence) {
+    CHECK_THROWS_MATCHES(plan_kernel(first_request(graph, target)), std::runtime_error,
+                         MessageMatches(ContainsSubstring(sentence)));
+}
+
+}  // namespace
+
+TEST_CASE("gradients are made on CPUs and on CUDA, there without tables and projections") {
+    CHECK(kernels(dsl::ir_of<g::causal_gradient>, "x86-64-v4", "bf16") == 1);
+    CHECK(kernels(dsl::ir_of<g::causal_gradient>, "cuda", "bf16") == 1);
+    CHECK_NOTHROW(plan_kernel(first_request(dsl::ir_of<g::bias_heads_gradient>, "cuda")));
+    refuses_on("opencl", dsl::ir_of<g::causal_gradient>,
+               "gradients have no kernel for OpenCL yet; try TARGETS of CPUs or cuda");
+    refuses_on("vulkan", dsl::ir_of<g::causal_gradient>,
+               "gradients have no kernel for Vulkan yet; try TARGETS of CPUs or cuda");
+    refuses_on(
+        "cuda", dsl::ir_of<g::relative_table_gradient>,
+        "the gradient \"dtable\", whose place is computed from a query and a key, has no kernel on a GPU yet; leave "
+        "it out of wrt(...), or try TARGETS of CPUs");
+    refuses_on("cuda", dsl::ir_of<projected_gradient>, "has no kernel on a GPU yet");
 }
 
 TEST_CASE("a gradient has a schedule of its own, whose blocks are as long of queries as of keys") {

@@ -1,7 +1,5 @@
 #include "cpu/backward.hpp"
 
-#include <attune/ir/gradient_outputs.hpp>
-
 #include <algorithm>
 #include <numeric>
 
@@ -25,12 +23,10 @@ int keys_of_subblock(const cpu_gradient& cut) {
 }  // namespace
 
 backward_sweep::backward_sweep(kernel_frame& frame)
-    : plan(*frame.request.facts->gradient),
-      tasks(frame),
+    : gradient_terms(frame),
       layout(frame.request),
       subblock(keys_of_subblock(frame.schedule_as<cpu_gradient>())),
-      pairs(frame, tasks, plan.tiles, plan.sums),
-      f_(frame) {
+      pairs(frame, tasks, plan.tiles, plan.sums) {
     define_visits();
     if (!plan.sums.empty()) define_product(), define_sweep();
     define_outputs();
@@ -187,19 +183,6 @@ Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& positio
     const Expr row = first + (in_group * tasks.blocks_of_part + block / parts) * layout.rows_of_block(sum);
     if (layout.is_flat(sum)) return at(in_block % layout.width, row + in_block / layout.width, block % parts);
     return at(d, row + in_block, block % parts);
-}
-
-/// An output: the f32 sum, rounded to the element type of the tensor whose gradient it is.
-Func backward_sweep::rounded_to(const Func& sum, std::size_t output) {
-    const int input = input_of_gradient(f_.graph(), f_.graph().outputs[output]);
-    const input_declaration& of = f_.graph().inputs[static_cast<std::size_t>(input)];
-    const Type type = of.element == element_type::any ? f_.inputs.tensor(input).type() : Float(32);
-    if (type == Float(32)) return sum;
-    // Algorithm
-    Func rounded_gradient("rounded_" + sum.name());
-    const std::vector<Var> axes = sum.args();
-    rounded_gradient(axes) = cast(type, sum(axes));
-    return rounded_gradient;
 }
 
 void backward_sweep::define_copied(std::size_t output, const std::vector<const gradient_term*>& terms) {

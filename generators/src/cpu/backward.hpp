@@ -1,8 +1,9 @@
 #pragma once
 #include "analysis/gradient_products.hpp"
-#include "cpu/pair_block.hpp"
 #include "kernel/gradient_schedule.hpp"
+#include "stages/gradient_terms.hpp"
 #include "stages/masked_values.hpp"
+#include "stages/pair_block.hpp"
 
 #include <list>
 #include <vector>
@@ -15,7 +16,7 @@ namespace attune::generators::inline cpu {
 /// then give rows of sums, channels in lanes. Nothing is packed, and no two tasks add to one sum: the sums of the parts
 /// are added up in order, however many threads there are. Terms that are placed pair by pair, by an index of the query
 /// and of the key, have a pass of their own over the blocks.
-class backward_sweep {
+class backward_sweep : public gradient_terms {
 public:
     explicit backward_sweep(kernel_frame& frame);
 
@@ -32,13 +33,6 @@ public:
         enum class along : std::uint8_t { neither, keys, queries };
         along last_axis{};
         Halide::Func numbers{};  ///< along keys: the terms, keys side by side
-        std::size_t first_parallel{};
-    };
-    /// A term that is placed by an index of a query or of a key.
-    struct placed_term {
-        Halide::Func gradient;  ///< over the axes of its tensor, the last one first
-        int stage{};
-        Halide::RDom loops;
         std::size_t first_parallel{};
     };
     /// A term that is a matrix product: `matrix`, over the lanes and all else that it depends on, times all rows.
@@ -64,8 +58,6 @@ public:
     };
 
     // Functions and loops to schedule.
-    const gradient_plan& plan;
-    const backward_tasks tasks;
     const sum_layout layout;
     const int subblock;  ///< keys of a sub-block
     /// (key block, query block, head, batch): the sub-blocks of keys that there are; 0: no pair there is seen.
@@ -90,32 +82,16 @@ public:
     /// Its loops: row in tile, tile of rows in block, number of the sum, key block in chunk, query block in part, chunk
     /// of key blocks, head in group.
     Halide::RVar in_tile, tile, which, in_chunk, of_block, chunk, of_group;
-    static inline const Halide::Var in_block{"in_block"}, number{"number"},
-        i{"i"};  ///< row in block, number of the sum, position
+    static inline const Halide::Var in_block{"in_block"}, number{"number"};  ///< row in block, number of the sum
     std::list<pair_pass> passes;
-    std::vector<placed_term> placed;
-    /// Numbers that placed terms have in common, by node: (position, head, batch).
-    std::map<int, kept_number> of_positions;
-    std::map<std::size_t, Halide::Func> whole;  ///< sums by their number: (channel, position, head or key head, batch)
+    std::map<std::size_t, Halide::Func> wholes;  ///< sums by their number: (channel, position, head or key head, batch)
     /// The same for formulas, by the node and whether they belong to query heads.
     std::map<std::pair<int, bool>, Halide::Func> formed;
-    /// Parts of values that are added up first, over a loop: (position, head or key head, batch).
-    struct added_number {
-        Halide::Func sum;
-        Halide::RDom over;
-    };
-    std::map<std::pair<int, bool>, added_number> added_first;
     std::vector<product_term> products;
     std::vector<copied_sums> copied;
     std::vector<rounded_sums> rounded;  ///< gradients of placed terms
 
 private:
-    /// Dimensions of a reduction over tasks. The last ones decide a place: no two tasks there add to the same.
-    struct task_loops {
-        std::vector<Halide::Range> ranges;
-        std::size_t part{}, key_head{}, batch{}, first_parallel{};
-    };
-
     void define_visits();
     Halide::Expr left_of(bool of_queries, const Halide::Expr& key_block, const Halide::Expr& query_block) const;
     void define_product();
@@ -123,27 +99,17 @@ private:
     void scan(const gradient_sum& sum, const pair_block::channel_of& rows);
     Halide::Expr some_spoilt() const;
     void define_outputs();
-    Halide::Func rounded_to(const Halide::Func& sum, std::size_t output);
     void define_copied(std::size_t output, const std::vector<const gradient_term*>& terms);
     Halide::Expr rows_of(const gradient_sum& sum) const;
     Halide::Expr first_row(std::size_t sum) const;
     Halide::Expr made(std::size_t sum, const Halide::Expr& d, const Halide::Expr& position, const Halide::Expr& head,
-                      const Halide::Expr& part, const Halide::Expr& b) const;
-    std::vector<Halide::Expr> indices(const gradient_term& term, const place& at) const;
-    bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
-    bool is_of_first_head(const gradient_term& term) const;
+                      const Halide::Expr& part, const Halide::Expr& b) const override;
     pair_pass::along last_axis_of(const gradient_term& term) const;
-    void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool of_pairs) const;
-    void add_placed(Halide::Func gradient, const gradient_term& term);
     void add_product(Halide::Func gradient, const gradient_term& term, const gradient_product& is);
     Halide::Func all_of(std::size_t sum);
-    void know_numbers(place& here, int formula, const std::vector<int>& known, const std::vector<Halide::Expr>& at);
-    Halide::Func number_of(const gradient_term& term, bool of_heads);
-    place at_position(const gradient_term& term, bool of_heads) const;
+    Halide::Expr whole(std::size_t sum, const Halide::Expr& d) override;
     Halide::Func rows_of(const gradient_term& term, const gradient_product& is, bool of_heads);
     void add_by_pair(Halide::Func gradient, const gradient_term& term);
-
-    kernel_frame& f_;
 };
 
 /// Schedules a gradient's stages for a CPU, and adds the passes that finish their loops.

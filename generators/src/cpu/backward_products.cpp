@@ -76,7 +76,7 @@ counted_of_product count(const kernel_frame& f, const gradient_term& term, const
 
 /// A sum of the sweep: the parts' sums, in order.
 Func backward_sweep::all_of(std::size_t number) {
-    if (const auto before = whole.find(number); before != whole.end()) return before->second;
+    if (const auto before = wholes.find(number); before != wholes.end()) return before->second;
     const gradient_sum& sum = plan.sums[number];
     const bool of_heads = sum.of_queries || sum.per_head;
     // Algorithm
@@ -84,37 +84,10 @@ Func backward_sweep::all_of(std::size_t number) {
     const RDom part(0, sum.of_queries ? Expr(1) : tasks.parts, "part");
     whole_sum(f_.d, i, f_.h, f_.b) = 0.0f;
     whole_sum(f_.d, i, f_.h, f_.b) += made(number, f_.d, i, of_heads ? Expr(f_.h) : f_.h * tasks.group, part, f_.b);
-    return whole[number] = whole_sum;
+    return wholes[number] = whole_sum;
 }
 
-/// A position of a query head, or of a key head.
-place backward_sweep::at_position(const gradient_term& term, bool of_heads) const {
-    const Expr keys = f_.inputs.keys_in_use(f_.b), head = of_heads ? Expr(f_.h) : f_.h * tasks.group,
-               at = clamp(i, 0, (term.of_queries ? f_.inputs.query_length : max(keys, 1)) - 1);
-    return {f_.b, head, at, at, keys};
-}
-
-/// The number that a term adds up first, for each position of each head.
-Func backward_sweep::number_of(const gradient_term& term, bool of_heads) {
-    const auto [entry, is_new] = added_first.try_emplace(
-        {term.added_first, of_heads}, added_number{Func("added_" + std::to_string(term.added_first)), {}});
-    added_number& added = entry->second;
-    if (!is_new) return added.sum;
-    // Algorithm
-    added.over = RDom(0, max(f_.evaluate(term.added_over.extent, {}).value, 0), "added_over");
-    place here = at_position(term, of_heads);
-    here.indices = {{static_cast<int>(f_.node(term.added_over.index).integer), added.over}};
-    std::vector<int> sums;
-    for (const auto& [node, number] : term.sums) {
-        here.known[node] = made_of_pairs(all_of(number)(added.over, i, f_.h, f_.b));
-        sums.push_back(node);
-    }
-    know_numbers(here, term.added_first, sums, {here.q, here.h, here.b});
-    const quantity x = f_.evaluate(term.added_first, here);
-    added.sum(i, f_.h, f_.b) = 0.0f;
-    added.sum(i, f_.h, f_.b) += x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
-    return added.sum;
-}
+Expr backward_sweep::whole(std::size_t number, const Expr& d) { return all_of(number)(d, i, f_.h, f_.b); }
 
 /// The rows of a product, for each position of each head: a sum as it is, or a formula.
 Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& is, bool of_heads) {

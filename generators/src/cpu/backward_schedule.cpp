@@ -1,4 +1,5 @@
 #include "cpu/backward.hpp"
+#include "cpu/pair_block_schedule.hpp"
 #include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "passes/skip_blocks.hpp"
@@ -134,7 +135,7 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
         each.gradient.vectorize(each.gradient.args()[0], cut.lanes, TailStrategy::GuardWithIf)
             .parallel(each.gradient.args().back());
     }
-    for (const auto& [number, sum] : its.whole) {
+    for (const auto& [number, sum] : its.wholes) {
         Func all = sum;
         all.compute_root();
         for (Stage stage : {Stage(all), all.update()})

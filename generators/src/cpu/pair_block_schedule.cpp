@@ -1,4 +1,4 @@
-#include "cpu/pair_block.hpp"
+#include "cpu/pair_block_schedule.hpp"
 #include "cpu/register_tile.hpp"
 #include "cpu/stage_schedules.hpp"
 

@@ -196,6 +196,16 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
                            {"placed", body.placed},
                            {"multiplied", body.multiplied},
                            {"by_pair", body.by_pair}};
+    } else if constexpr (std::is_same_v<Body, two_pass_plan>) {
+        object["sides"] = json::array();
+        for (const side_plan& side : body.sides)
+            object["sides"].push_back({{"of", side.of_queries ? "queries" : "keys"},
+                                       {"sums", side.sums.size()},
+                                       {"adds_heads", side.adds_heads},
+                                       {"across", side.across},
+                                       {"channels", side.channels}});
+        object["tile"] = fmt::format("f32, {} queries x {} keys in registers", body.queries, body.keys);
+        object["terms"] = fmt::format("{} copied, {} placed, {} pair by pair", body.copied, body.placed, body.by_pair);
     } else {
         object["softmaxes"] = json::array();
         for (const key_pass& each : body.cores) object["softmaxes"].push_back(json_of(each, graph));
@@ -315,6 +325,16 @@ std::string text_of_sweep(const json& sweep) {
                             sweep["placed"].get<int>(), sweep["multiplied"].get<int>(), sweep["by_pair"].get<int>()));
 }
 
+std::string text_of_sides(const json& plan) {
+    std::string text = line("pairs", string_of(plan["tile"]));
+    for (const auto& side : plan["sides"])
+        text += line(
+            "sums", fmt::format("{} of {}{}; {} threads of {} channels", side["sums"].get<int>(), string_of(side["of"]),
+                                side["adds_heads"].get<bool>() ? ", of all heads of a group" : "",
+                                side["across"].get<int>(), side["channels"].get<int>()));
+    return text + line("terms", string_of(plan["terms"]));
+}
+
 std::string text_of_chunk(const json& chunk) {
     if (chunk["backwards"].get<bool>())
         return line("chunk",
@@ -351,6 +371,7 @@ std::string text_of_plan(const json& plan) {
             line("again", fmt::format("{} queries x {} keys, f32, where sums are not finite",
                                       plan["again"]["query_block"].get<int>(), plan["again"]["key_block"].get<int>()));
     if (plan.contains("sweep")) text += text_of_sweep(plan["sweep"]);
+    if (plan.contains("sides")) text += text_of_sides(plan);
     if (plan.contains("chunk")) text += text_of_chunk(plan["chunk"]);
     for (const auto& each : plan["pairs"]) text += text_of_scores(string_of(each["shape"]), each["scores"]);
     for (const auto& [key, label] :

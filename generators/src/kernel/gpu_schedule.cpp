@@ -1,6 +1,7 @@
 #include "kernel/gpu_schedule.hpp"
 
 #include "analysis/plan.hpp"
+#include "kernel/gradient_schedule.hpp"
 #include "kernel/shared_memory.hpp"
 #include "kernel/tensor_schedule.hpp"
 
@@ -133,6 +134,8 @@ int estimated_shared_memory(const kernel_request& request) {
         return estimated_shared_memory(*tensor, request);
     if (const auto* tensor = std::get_if<gpu_tensor_decode>(&request.schedule))
         return estimated_shared_memory(tensor->of_split(), request);
+    if (const auto* gradient = std::get_if<gpu_gradient>(&request.schedule))
+        return gradient_shared_memory(*gradient, request);
     const shared_memory_plan memory(request);
     if (const auto* decode = std::get_if<gpu_decode>(&request.schedule)) return memory.bytes(*decode);
     const auto& prefill = std::get<gpu_prefill>(request.schedule);

@@ -1,13 +1,16 @@
 #include "kernel/gradient_schedule.hpp"
 
+#include "kernel/gpu_schedule.hpp"
+#include "kernel/shared_memory.hpp"
+
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
+#include <set>
+#include <utility>
 
 namespace attune::generators::inline kernel {
 
 cpu_gradient default_cpu_gradient(const kernel_request& request) {
-    if (request.on_gpu()) throw std::runtime_error("no gradients on a GPU yet; try TARGETS of CPUs");
     const level& isa = *request.target;
     cpu_gradient s{};
     s.lanes = isa.lanes;
@@ -27,6 +30,50 @@ cpu_gradient default_cpu_gradient(const kernel_request& request) {
     s.sum_rows = std::max(vectors * isa.lanes / s.sum_channels, 1);
     while (s.block % s.sum_rows != 0) --s.sum_rows;
     s.pairing = usual_pairing(request);
+    return s;
+}
+
+side_threads::side_threads(const gpu_gradient& s, const depth_pair& depths, bool of_queries) {
+    const int queries = s.query_block / s.query_tile, keys = s.key_block / s.key_tile;
+    across = of_queries ? keys : queries, down = of_queries ? queries : keys;
+    positions = of_queries ? s.query_tile : s.key_tile;
+    channels = (std::max(depths.depth, depths.value_depth) + across - 1) / across;
+}
+
+int gradient_shared_memory(const gpu_gradient& s, const kernel_request& request) {
+    const gradient_plan& plan = *request.facts->gradient;
+    const auto further = contractions_under(request.graph(), request.facts->depends, plan.tiles);
+    const int width = std::max(request.depths.depth, request.depths.value_depth),
+              rows = (padded(s.query_block) + padded(s.key_block)) * width;  // of a product
+    int most = 0;
+    for (const bool of_queries : {true, false}) {
+        std::set<int> tiles, multiplied;
+        for (const gradient_sum& sum : plan.sums) {
+            if (sum.of_queries != of_queries) continue;
+            tiles.insert(sum.pairs);
+            if (sum.rows >= 0) multiplied.insert(sum.rows);
+        }
+        const int products = 1 + static_cast<int>(further.size());
+        // Rows of a sum that are no rows of a product have a copy of their own.
+        const int copies = std::max(static_cast<int>(multiplied.size()) - products, 0);
+        const int kept = static_cast<int>(tiles.size()) + (tiles.size() > 1 ? products : 1);
+        most = std::max(most, products * rows + copies * padded(of_queries ? s.key_block : s.query_block) * width +
+                                  kept * padded(s.query_block) * padded(s.key_block));
+    }
+    return 4 * most;
+}
+
+gpu_gradient default_gpu_gradient(const kernel_request& request) {
+    constexpr int pairs_of_thread = 4;  // queries and keys, as in prefill
+    constexpr std::pair<int, int> sizes[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 4}};
+    gpu_gradient s{};
+    s.depth_unroll = std::gcd(request.depths.depth, 4);
+    for (const auto& [queries, keys] : sizes) {
+        s.query_block = queries, s.key_block = keys;
+        s.query_tile = std::clamp(queries / 8, 1, pairs_of_thread),
+        s.key_tile = std::clamp(keys / 8, 1, pairs_of_thread);
+        if (gradient_shared_memory(s, request) <= most_shared_memory(*request.target)) break;
+    }
     return s;
 }
 

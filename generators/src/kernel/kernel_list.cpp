@@ -62,6 +62,7 @@ bool repeats_lower_level(const kernel_request& request, const build_request& bui
 }  // namespace
 
 schedule default_prefill(const kernel_request& request) {
+    if (request.facts->gradient && request.on_gpu()) return default_gpu_gradient(request);
     if (request.facts->gradient) return default_cpu_gradient(request);
     if (request.on_gpu()) return default_gpu_prefill(request);
     const int pairing = usual_pairing(request);

@@ -118,6 +118,15 @@ void check_rules(const gpu_prefill& s, const depth_pair& depths) {
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "chunk", s.chunk);
 }
 
+void check_rules(const gpu_gradient& s, const depth_pair& depths) {
+    multiple("query_block", s.query_block, "query_tile", s.query_tile);
+    divides("depth_unroll", s.depth_unroll, "the depth", depths.depth);
+    multiple("key_block", s.key_block, "key_tile", s.key_tile);
+    at_most("key_block", s.key_block, most_gpu_threads / (s.query_block / s.query_tile) * s.key_tile,
+            "key_tile, query_block and query_tile");
+    fits_loop_of_scores(s.query_tile, s.depth_unroll, s.key_tile);
+}
+
 /// The most sums of a thread; beyond it most would lie in memory.
 constexpr int most_sums = 192;
 

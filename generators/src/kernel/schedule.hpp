@@ -11,7 +11,7 @@
 namespace attune::generators::inline kernel {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
-/// are eight ways to cut, each with fields of its own.
+/// are nine ways to cut, each with fields of its own.
 
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_tile x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the
@@ -116,6 +116,21 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
+/// A gradient on a GPU, whatever the shapes. A block of threads has a block of queries of one head, or of keys of one
+/// key head, and visits blocks of the other side. In each visit a thread makes the numbers of query_tile x key_tile
+/// pairs in registers, and then adds their products with rows of the other side to its sums, which never leave its
+/// registers.
+struct gpu_gradient {
+    static constexpr shape_class shapes = shape_class::prefill;
+    int query_block{};  ///< queries of a block of pairs, the grain in which pairs are skipped; a multiple of query_tile
+    int key_block{};    ///< keys of it; a multiple of key_tile
+    int query_tile{};   ///< queries of a thread
+    int depth_unroll{};  ///< steps of the sum over the depth written out; divides the depth
+    int key_tile{};      ///< keys of a thread
+
+    bool operator==(const gpu_gradient&) const = default;
+};
+
 /// Decode by tensor cores: a warp has 16 rows of a group of heads. Their products with 8 keys and with 8 value depths
 /// are fragments, as in prefill. Few of the rows may be in use.
 struct gpu_tensor_decode {
@@ -146,7 +161,7 @@ struct cpu_recurrence {
 };
 
 using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, cpu_recurrence, gpu_prefill, gpu_decode,
-                              gpu_tensor_prefill, gpu_tensor_decode>;
+                              gpu_tensor_prefill, gpu_tensor_decode, gpu_gradient>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {
@@ -176,10 +191,13 @@ inline bool uses_tensor_cores(const schedule& s) {
     return std::holds_alternative<gpu_tensor_prefill>(s) || std::holds_alternative<gpu_tensor_decode>(s);
 }
 inline bool is_for_gpu(const schedule& s) {
-    return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s) || uses_tensor_cores(s);
+    return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s) ||
+           std::holds_alternative<gpu_gradient>(s) || uses_tensor_cores(s);
 }
 inline bool decodes(const schedule& s) { return shapes_of(s) == shape_class::decode; }
-inline bool is_for_gradient(const schedule& s) { return std::holds_alternative<cpu_gradient>(s); }
+inline bool is_for_gradient(const schedule& s) {
+    return std::holds_alternative<cpu_gradient>(s) || std::holds_alternative<gpu_gradient>(s);
+}
 inline bool is_for_recurrence(const schedule& s) { return std::holds_alternative<cpu_recurrence>(s); }
 /// The purpose of a schedule, as in its JSON: "prefill", "decode", "gradient" or "recurrence".
 std::string_view purpose_of(const schedule& s);

@@ -103,6 +103,17 @@ template <> struct schedule_fields<gpu_prefill> {
                                                 {"pairing", 1, "on a GPU"}};
 };
 
+template <> struct schedule_fields<gpu_gradient> {
+    static constexpr schedule_field<gpu_gradient> own[] = {
+        {"query_block", &gpu_gradient::query_block, most::query_block},
+        {"key_block", &gpu_gradient::key_block, most::key_block},
+        {"query_tile", &gpu_gradient::query_tile, most::query_tile},
+        {"depth_unroll", &gpu_gradient::depth_unroll, most::depth_unroll},
+        {"key_tile", &gpu_gradient::key_tile, most::key_tile},
+    };
+    static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
+};
+
 template <> struct schedule_fields<gpu_tensor_prefill> {
     static constexpr schedule_field<gpu_tensor_prefill> own[] = {
         {"warps", &gpu_tensor_prefill::warps, most::warps},

@@ -98,7 +98,9 @@ schedule schedule_from_json(std::string_view text, const level& target) {
         refuse_value("shapes", "text, \"prefill\", \"decode\", \"gradient\" or \"recurrence\"", *shapes);
     const std::string_view purpose = purpose_from(shapes->get_ref<const std::string&>());
     const bool decode = purpose == name_of(shape_class::decode), prefill = purpose == name_of(shape_class::prefill);
-    if (target.is_gpu && !decode && !prefill) refuse_value("shapes", "\"prefill\" or \"decode\" on a GPU", *shapes);
+    if (target.is_gpu && purpose == "recurrence")
+        refuse_value("shapes", "\"prefill\", \"decode\" or \"gradient\" on a GPU", *shapes);
+    if (target.is_gpu && purpose == "gradient") return read_as<gpu_gradient>(object);
     if (target.is_gpu && object.contains("warps"))  // of tensor cores alone
         return decode ? read_as<gpu_tensor_decode>(object) : read_as<gpu_tensor_prefill>(object);
     if (target.is_gpu) return decode ? read_as<gpu_decode>(object) : read_as<gpu_prefill>(object);

@@ -48,7 +48,7 @@ std::string missing_of_formula(const kernel_request& request) {
         return "it weighs values by no softmax";
     if (!core.others.empty()) return "it has several softmaxes";
     for (const int tensor : {core.query, core.key, core.value}) {
-        if (tensor >= 0 && tensor != core.value && multiplies_codes(request)) continue;
+        if (tensor >= 0 && tensor != core.value && tensor_cores_take_codes(request)) continue;
         if (tensor < 0 || is_made_by_sums(request.graph(), tensor))
             return "queries, keys or values are computed by sums";
         if (request.tf32_products == 0 && is_made_of_f32(request, tensor))
@@ -91,7 +91,7 @@ std::string no_tensor_cores_because(const kernel_request& request, shape_class s
     return {};
 }
 
-bool multiplies_codes(const kernel_request& request) {
+bool tensor_cores_take_codes(const kernel_request& request) {
     const plan& core = request.core();
     constexpr int step = 32;
     if (core.query < 0 || core.key < 0 || request.depths.depth % step != 0 || request.target->warpgroups) return false;

@@ -11,7 +11,7 @@ std::string no_tensor_cores_because(const kernel_request& request, shape_class s
 
 /// Whether tensor cores multiply queries and keys as codes of 8 bits, which the formula makes of both: sums are exact,
 /// and the factors of rows multiply them.
-bool multiplies_codes(const kernel_request& request);
+bool tensor_cores_take_codes(const kernel_request& request);
 
 /// Whether tasks that such a kernel spoils are made again. A pair that is hidden or behind the last key has the weight
 /// 0, and 0 times a value that is not finite is NaN. Every formula has such pairs: a last block repeats the last key.

@@ -275,10 +275,13 @@ std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
 
 kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request) {
     const row_memory row = row_memory_of(request);
-    kernel_bytes bytes{.of_row = row.scratch_bytes, .of_split_row = row.part_bytes, .sums = sum_memory_of(request)};
+    kernel_bytes bytes{
+        .of_row = row.scratch_bytes, .of_split_row = row.part_bytes, .sums = sum_memory_of(planned, request)};
     if (const auto* cut = std::get_if<cpu_gradient>(&request.schedule)) {
         bytes.buffers = buffers_of(*cut, request);
         bytes.buffers.push_back({"kept numbers", users_of_kept * hoisted_bytes(*request.facts, sizes_of(*cut))});
+    } else if (const auto* passes = std::get_if<gpu_gradient>(&request.schedule)) {
+        bytes.buffers = buffers_of(*passes, request);
     } else if (uses_tensor_cores(request.schedule)) {
         bytes.buffers = tensor_buffers(tensor_blocks_of(request.schedule), request);
     } else if (const auto* chunk = std::get_if<cpu_recurrence>(&request.schedule)) {

@@ -39,7 +39,38 @@ std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& re
             {"rows", floats(rows, (cut.block + 2 * cut.lanes) * width)}};
 }
 
-sum_memory sum_memory_of(const kernel_request& request) {
+std::vector<buffer> buffers_of(const gpu_gradient& cut, const kernel_request& request) {
+    return {{"blocks of pairs and rows", static_cast<std::size_t>(gradient_shared_memory(cut, request))}};
+}
+
+namespace {
+
+/// The sums of both passes, which lie in the device's memory until the gradients are made of them.
+sum_memory sums_of_passes(const two_pass_plan& planned, const kernel_request& request) {
+    const graph_facts& facts = *request.facts;
+    sum_memory sums;
+    sums.parts = 1;
+    for (const side_plan& side : planned.sides)
+        for (const std::size_t number : side.sums) {
+            const gradient_sum& sum = facts.gradient->sums[number];
+            const int numbers = side.across * (sum.rows >= 0 ? side.channels : 1);
+            (side.of_queries   ? sums.of_query
+             : side.adds_heads ? sums.of_key_head
+                               : sums.of_key) += sizeof(float) * static_cast<std::size_t>(numbers);
+            if (sum.rows >= 0) sums.depths += sum.of_values ? request.depths.value_depth : request.depths.depth;
+        }
+    for (const side_plan& side : planned.sides) {  // each pass makes the products of pairs anew
+        if (facts.core.contraction >= 0) sums.depths += request.depths.depth;
+        sums.depths += request.depths.value_depth *
+                       static_cast<int>(contractions_under(facts.graph, facts.depends, side.tiles).size());
+    }
+    return sums;
+}
+
+}  // namespace
+
+sum_memory sum_memory_of(const kernel_plan& planned, const kernel_request& request) {
+    if (const auto* passes = std::get_if<two_pass_plan>(&planned.body)) return sums_of_passes(*passes, request);
     const graph_facts& facts = *request.facts;
     if (is_gradient_of_recurrence(facts.graph.nodes)) return sums_of_recurrence(request);
     if (!facts.gradient) return {};

@@ -171,6 +171,23 @@ struct sweep_plan {
     int copied{}, placed{}, multiplied{}, by_pair{};  ///< terms of gradients, by their form
 };
 
+/// A pass of the gradients on a GPU: over the keys for the sums of queries, or over the queries for those of keys.
+struct side_plan {
+    bool of_queries{};
+    std::vector<std::size_t> sums{};  ///< in gradient_plan::sums
+    std::vector<int> tiles{};         ///< nodes: the numbers of pairs that are summed
+    bool adds_heads{};                ///< the sums of keys are those of all query heads of a group
+    int across{}, channels{};         ///< threads that share the channels of a sum, and the channels of each
+};
+
+/// The gradients on a GPU: each side of the pairs has a pass of its own over the blocks of the other one.
+struct two_pass_plan {
+    block_grid grid{};
+    int queries{}, keys{};  ///< of a tile of pairs whose numbers a thread has in registers
+    std::vector<side_plan> sides{};
+    int copied{}, placed{}, by_pair{};  ///< terms of gradients, by their form
+};
+
 /// A chunk of tokens of a recurrence: products of rows with each other and with the state, and products that add to the
 /// state.
 struct chunk_plan {
@@ -242,7 +259,7 @@ struct precomputed_plan {
 
 struct kernel_plan {
     bool on_gpu{};
-    std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan> body{};
+    std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan, two_pass_plan> body{};
     std::vector<pair_outputs> pairs{};
     std::vector<int> before{},
         after{};  ///< nodes: tensors that are computed in full before the attention, and after it

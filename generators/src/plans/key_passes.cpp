@@ -281,7 +281,7 @@ key_pass pass_of(const gpu_tensor_prefill& cut, const kernel_request& request, c
                              .products = std::max(request.tf32_products, 1)};
     key_pass pass{.scores = scores_along(lanes::fragments, request, core)};
     pass.scores.how = how;
-    if (multiplies_codes(request)) {
+    if (tensor_cores_take_codes(request)) {
         pass.scores.how = warp_fragments{.of = element_type::i8};
         const auto is_of_codes = [&](const formed_rows& rows) {
             const auto makes = [&](int tensor) { return request.graph().nodes[tensor].arguments[0] == rows.formula; };

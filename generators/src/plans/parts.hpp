@@ -27,7 +27,8 @@ std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& 
 kernel_bytes bytes_of(const kernel_plan& planned, const kernel_request& request);
 std::vector<buffer> buffers_of(const cpu_gradient& cut, const kernel_request& request);
 std::vector<buffer> buffers_of(const cpu_recurrence& cut, const kernel_request& request);
-sum_memory sum_memory_of(const kernel_request& request);
+std::vector<buffer> buffers_of(const gpu_gradient& cut, const kernel_request& request);
+sum_memory sum_memory_of(const kernel_plan& planned, const kernel_request& request);
 sum_memory sums_of_recurrence(const kernel_request& request);
 
 /// By which an allocation is rounded up, at most.

@@ -144,6 +144,13 @@ private:
         for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
     }
 
+    void add(const two_pass_plan& body) {
+        for (const side_plan& side : body.sides) add("private_state", name_of(side));
+        for (const side_plan& side : body.sides) add("skip_blocks", name_of(side));
+        add("halves_as_words", "");
+    }
+    static std::string name_of(const side_plan& side) { return side.of_queries ? "sums of queries" : "sums of keys"; }
+
     void add(const chunk_plan& body) {
         for (const chunk_plan::fetched_rows& each : body.fetched) add("prefetch_rows", std::string(each.are));
     }

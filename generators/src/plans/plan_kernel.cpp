@@ -123,6 +123,34 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
+two_pass_plan body_of(const gpu_gradient& cut, const kernel_request& request) {
+    const gradient_plan& gradient = *request.facts->gradient;
+    two_pass_plan body{
+        .grid = grid_of(request.schedule, request.facts->hides), .queries = cut.query_tile, .keys = cut.key_tile};
+    for (const bool of_queries : {true, false}) {
+        const side_threads threads(cut, request.depths, of_queries);
+        side_plan side{.of_queries = of_queries,
+                       .adds_heads = !of_queries,
+                       .across = threads.across,
+                       .channels = threads.channels};
+        for (std::size_t number = 0; number < gradient.sums.size(); ++number) {
+            const gradient_sum& sum = gradient.sums[number];
+            if (sum.of_queries != of_queries) continue;
+            side.sums.push_back(number);
+            side.adds_heads = side.adds_heads && !sum.per_head;
+        }
+        for (const int tile : gradient.tiles)
+            if (std::ranges::any_of(side.sums, [&](std::size_t sum) { return gradient.sums[sum].pairs == tile; }))
+                side.tiles.push_back(tile);
+        if (!side.sums.empty()) body.sides.push_back(std::move(side));
+    }
+    for (const gradient_term& term : gradient.terms)
+        ++(term.is == gradient_term::form::copied    ? body.copied
+           : term.is == gradient_term::form::by_pair ? body.by_pair
+                                                     : body.placed);
+    return body;
+}
+
 /// Whether a token's row reads tensors' channels as they lie.
 bool reads_channels(const graph_ir& graph, int row) {
     const std::vector<bool> read = under(graph, {row});

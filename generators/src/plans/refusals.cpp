@@ -1,11 +1,14 @@
 #include "plans/parts.hpp"
 
+#include "analysis/gradient_products.hpp"
 #include "analysis/plan.hpp"
 
+#include <attune/ir/projections.hpp>
 #include <attune/ir/recurrence.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 /// Refusals of requests that no kernel is made for, whatever the schedule: each with its sentence.
@@ -60,6 +63,32 @@ void refuse_places_of_sums(const graph_ir& graph) {
     }
 }
 
+/// Refuses terms of gradients that a thread could not make without adding to what others add to.
+void refuse_gradients_of_gpu(const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    expect(request.target->called() == "cuda", "gradients have no kernel for " +
+                                                   std::string(request.target->name == "vulkan" ? "Vulkan" : "OpenCL") +
+                                                   " yet; try TARGETS of CPUs or cuda");
+    for (const gradient_term& term : request.facts->gradient->terms) {
+        const std::string of = "the gradient \"" + std::string(graph.outputs[term.output].name) + "\"";
+        const std::string instead = " has no kernel on a GPU yet; leave it out of wrt(...), or try TARGETS of CPUs";
+        expect(!product_of(graph, request.facts->depends, *request.facts->gradient, term),
+               of + " of a projection" + instead);
+        if (term.is != gradient_term::form::by_pair) continue;
+        std::set<operation> named;
+        const instruction& deposit = graph.nodes[term.deposit];
+        for (std::size_t i = 1; i < deposit.argument_count; ++i) {
+            const operation index = graph.nodes[deposit.arguments[i]].op;
+            const bool bare = index == operation::b || index == operation::h || index == operation::q_idx ||
+                              index == operation::kv_idx;
+            expect(bare && named.insert(index).second && term.over.empty(),
+                   of + ", whose place is computed from a query and a key," + instead);
+        }
+    }
+    expect(computed_in_full(graph).empty(),
+           "a gradient with projections has no kernel on a GPU yet; try TARGETS of CPUs");
+}
+
 /// Refuses a depth that leaves a part of a block.
 void refuse_parts_of_blocks(const kernel_request& request) {
     for (const input_declaration& input : request.graph().inputs)
@@ -102,6 +131,7 @@ void refuse_without_kernel(const kernel_request& request) {
         expect(!on_vulkan || graph.stores.empty(), "a graph that stores" + on_others);
         expect(!precomputes, "what is precomputed" + elsewhere);
         refuse_places_of_sums(graph);
+        if (request.facts->gradient) refuse_gradients_of_gpu(request);
     }
     expect(!precomputes || graph.stores.empty(),
            "a graph that stores has no kernel yet where something is precomputed; store in a call of its own");

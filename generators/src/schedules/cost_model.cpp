@@ -244,7 +244,7 @@ machine_model machine_of(const level& isa) {
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call) {
     return std::visit(
         [&]<class Cut>(const Cut& cut) -> double {
-            if constexpr (std::is_same_v<Cut, cpu_gradient>)
+            if constexpr (std::is_same_v<Cut, cpu_gradient> || std::is_same_v<Cut, gpu_gradient>)
                 throw std::logic_error("the cost model knows no gradients");
             else
                 return cycles_of(cut, request, hides, call);

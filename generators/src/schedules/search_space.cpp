@@ -1,6 +1,7 @@
 #include "schedules/search_space.hpp"
 
 #include "kernel/gpu_schedule.hpp"
+#include "kernel/gradient_schedule.hpp"
 #include "kernel/shared_memory.hpp"
 #include "kernel/tensor_schedule.hpp"
 #include "plans/kernel_plan.hpp"
@@ -87,6 +88,16 @@ bool is_valid(const gpu_tensor_decode& s, const tuned_kernel& of) {
     kernel_request request = of.kernel.request;
     request.schedule = s;
     return fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
+}
+
+bool is_valid(const gpu_gradient& s, const tuned_kernel& of) {
+    constexpr int fewest_threads = 32, most_threads = 256, most_sums = 64;
+    const side_threads threads(s, of.kernel.request.depths, true);
+    kernel_request request = of.kernel.request;
+    request.schedule = s;
+    const int all = threads.across * threads.down;
+    return all >= fewest_threads && all <= most_threads && s.query_tile * threads.channels <= most_sums &&
+           fits_device(request, of.shared_memory) && keeps_the_rules(s, request.depths);
 }
 
 /// By tiles, whose sums are not in registers of vectors.
@@ -208,6 +219,23 @@ template <class Add> void add_all(const gpu_prefill& usual, const kernel_request
                         }
 }
 
+template <class Add> void add_all(const gpu_gradient& usual, const kernel_request&, const Add& add) {
+    for (const int query_block : {16, 32, 64})
+        for (const int key_block : {16, 32, 64})
+            for (const int query_tile : {2, 4, 8})
+                for (const int key_tile : {2, 4, 8}) {
+                    gpu_gradient s = usual;
+                    s.query_block = query_block, s.key_block = key_block, s.query_tile = query_tile,
+                    s.key_tile = key_tile;
+                    add(s);
+                }
+}
+
+double differences(const gpu_gradient& s, const gpu_gradient& usual) {
+    return (s.query_block != usual.query_block) + (s.key_block != usual.key_block) +
+           (s.query_tile != usual.query_tile || s.key_tile != usual.key_tile);
+}
+
 template <class Add> void add_all(const gpu_tensor_prefill& usual, const kernel_request&, const Add& add) {
     for (const int warps : {4, 8})
         for (const int tiles : {1, 2})
@@ -286,6 +314,10 @@ std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>
     std::vector<double> costs;
     if (const auto* usual = std::get_if<cpu_gradient>(&request.schedule)) {
         for (const schedule& s : space) costs.push_back(differences(std::get<cpu_gradient>(s), *usual));
+        return costs;
+    }
+    if (const auto* usual = std::get_if<gpu_gradient>(&request.schedule)) {
+        for (const schedule& s : space) costs.push_back(differences(std::get<gpu_gradient>(s), *usual));
         return costs;
     }
     if (const auto* usual = std::get_if<cpu_prefill>(&request.schedule); usual && is_tiled(*usual)) {

@@ -200,6 +200,8 @@ std::size_t bound_call::sum_bytes() const {
 /// bits.
 void bound_call::check_sizes() const {
     if (nothing_to_do()) return;
+    if (chosen().sums.parts != 0 && is_device(chosen().target) && shape_[axis_kind::key] == 0)  // no memory for sums
+        fail("a key at least in a gradient on a GPU", "none", "a CPU");
     if (sum_bytes() > static_cast<std::size_t>(most))
         fail(say("at most ", most, " bytes of sums that the gradient's kernel keeps for itself"), say(sum_bytes()),
              "fewer batch elements or heads a call");

@@ -1,29 +1,44 @@
-#include "cpu/pair_block.hpp"
+#include "stages/pair_block.hpp"
 
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
 #include <set>
 
-namespace attune::generators::inline cpu {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 backward_tasks::backward_tasks(const kernel_frame& f)
-    : block(f.schedule_as<cpu_gradient>().block),
-      key_blocks((f.inputs.key_length + block - 1) / block),
+    : block(f.cut.query_block),
+      key_blocks(f.key_blocks()),
       query_blocks((f.inputs.query_length + block - 1) / block),
       group(f.group()),
       key_heads(max(f.inputs.key_heads, 1)) {
+    if (f.request.on_gpu()) {
+        parts = 1, blocks_of_part = query_blocks;
+        return;
+    }
     const Expr wanted = (tasks_of_batch_element + key_heads - 1) / key_heads;
     parts = clamp(query_blocks / fewest_blocks_of_part, 1, wanted);
     blocks_of_part = (query_blocks + parts - 1) / parts;
 }
 
+namespace {
+
+bool multiplies_pairs(const kernel_plan& planned) {
+    const auto* sweep = std::get_if<sweep_plan>(&planned.body);
+    return sweep && made_by<bf16_pairs>(sweep->how);
+}
+
+}  // namespace
+
 pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
-                       const std::vector<gradient_sum>& sums)
-    : tasks(tasks),
+                       const std::vector<gradient_sum>& sums, const std::map<int, quantity>& kept)
+    : known(kept),
+      of_sides(kept),
+      tasks(tasks),
       wanted(wanted),
-      in_pairs(made_by<bf16_pairs>(std::get<sweep_plan>(f.planned().body).how)),
+      in_pairs(multiplies_pairs(f.planned())),
       f_(f),
       further_(contractions_under(f.graph(), f.depends, wanted)) {
     part = f_.b % tasks.parts;
@@ -42,7 +57,7 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
     hoist(formulas);
     define_contractions();
     hoist(wanted);
-    transpose_pairs();
+    if (!f_.request.on_gpu()) transpose_pairs();
     define_tiles(sums);
 }
 
@@ -92,6 +107,11 @@ Expr pair_block::stored(int input, const Expr& d, bool of_query, const Expr& pos
                                    grouped ? f_.inputs.key_head(head) : head, batch);
 }
 
+/// The tensor of which a factor is an element as it lies; -1: it is none.
+int pair_block::tensor_of_row(int node, int channel) const {
+    return is_plain_row(f_.graph(), node, channel) ? f_.node(node).arguments[0] : -1;
+}
+
 /// The value of a formula of a query's or a key's channel, at a position in the block at hand.
 Expr pair_block::factor(int node, int channel, const Expr& d, bool of_query, const Expr& position) const {
     if (is_plain_row_of(Float(32), node, channel)) return element(f_.node(node).arguments[0], d, of_query, position);
@@ -101,19 +121,17 @@ Expr pair_block::factor(int node, int channel, const Expr& d, bool of_query, con
     return x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
 }
 
-void pair_block::define_contraction(int node, const Expr& depth, const channel_of& of_query, const channel_of& of_key,
+void pair_block::define_contraction(contraction c, const channel_of& of_query, const channel_of& of_key,
                                     bool keys_as_they_lie) {
-    const std::string name = std::to_string(node);
-    contraction c;
-    c.node = node, c.depth = depth;
+    const std::string name = std::to_string(c.node);
     // Algorithm
     c.rows = Func("rows_of_queries_" + name), c.panel = Func("queries_panel_" + name), c.sums = Func("sums_" + name),
     c.whole = Func("products_whole_" + name);
-    c.channels = RDom(0, depth, "channels_" + name);
+    c.channels = RDom(0, c.depth, "channels_" + name);
     c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
     c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b);
     Expr key = of_key(c.channels, f_.ki);
-    if (!keys_as_they_lie) {
+    if (!keys_as_they_lie || f_.request.on_gpu()) {
         c.keys = Func("keys_" + name);
         c.keys(in_panel, f_.ki, f_.kb, f_.h, f_.b) = of_key(in_panel, f_.ki);
         key = c.keys(c.channels, f_.ki, f_.kb, f_.h, f_.b);
@@ -154,8 +172,9 @@ void pair_block::define_contractions() {
         const instruction& key = f_.node(f_.core.key);
         const bool as_it_lies = f_.inputs.computed.contains(f_.core.key) ||
                                 (key.op == operation::input && f_.inputs.tensor(key.input).type() == Float(32));
-        define_contraction(f_.core.contraction, f_.depth(), tensor(f_.core.query, true), tensor(f_.core.key, false),
-                           as_it_lies);
+        contraction c;
+        c.node = f_.core.contraction, c.depth = f_.depth(), c.of_query = f_.core.query, c.of_key = f_.core.key;
+        define_contraction(c, tensor(f_.core.query, true), tensor(f_.core.key, false), as_it_lies);
     }
     for (const further_contraction& each : further_) {
         const int channel = static_cast<int>(f_.node(each.index).integer);
@@ -170,7 +189,10 @@ void pair_block::define_contractions() {
                 return factor(node, channel, d, of_query, position);
             };
         };
-        define_contraction(each.node, depth, formula(each.of_query, true), formula(each.of_key, false),
+        contraction c;
+        c.node = each.node, c.depth = depth;
+        c.of_query = tensor_of_row(each.of_query, channel), c.of_key = tensor_of_row(each.of_key, channel);
+        define_contraction(c, formula(each.of_query, true), formula(each.of_key, false),
                            is_plain_row_of(Float(32), each.of_key, channel));
     }
 }
@@ -234,11 +256,12 @@ void pair_block::hoist(const std::vector<int>& roots) {
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
         hoisted_number number{.of_query = of_query, .of_key = of_key};
-        const Expr sum = of_query != of_key ? sum_of_rows(n, over, number) : Expr();
+        const bool by_vectors = of_query != of_key && !f_.request.on_gpu();
+        const Expr sum = by_vectors ? sum_of_rows(n, over, number) : Expr();
         const quantity x = sum.defined() ? quantity{sum, {}} : f_.evaluate(n, of_side());
         if (is_const(x.value)) continue;
         const kept_number kept("hoisted_" + std::to_string(n), x, over);
-        known[n] = kept.at({over.begin(), over.end()});
+        known[n] = of_sides[n] = kept.at({over.begin(), over.end()});
         number.values = kept.values;
         hoisted.push_back(number);
     }
@@ -297,7 +320,15 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
             const Expr x = cast<float>(stored(input, depth == width ? d : min(d, depth - 1), of_query, position));
             return depth == width ? x : select(d < depth, x, 0.0f);
         };
-    if (is_plain_row_of(Float(32), sum.rows, sum.channel) && depth == width)
+    if (f_.request.on_gpu()) {
+        const int tensor = tensor_of_row(sum.rows, sum.channel);
+        for (const contraction& c : contractions)
+            if (tensor >= 0 && tensor == (of_query ? c.of_query : c.of_key))
+                return [this, panel = c.panel, keys = c.keys, of_query](const Expr& d, const Expr& position) -> Expr {
+                    if (of_query) return panel(position, d, f_.qt, f_.h, f_.b);
+                    return keys(d, position, f_.kb, f_.h, f_.b);
+                };
+    } else if (is_plain_row_of(Float(32), sum.rows, sum.channel) && depth == width)
         return [this, sum, of_query](const Expr& d, const Expr& position) {
             return factor(sum.rows, sum.channel, d, of_query, position);
         };
@@ -312,4 +343,4 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
     };
 }
 
-}  // namespace attune::generators::inline cpu
+}  // namespace attune::generators::inline stages

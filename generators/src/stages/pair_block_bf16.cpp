@@ -1,10 +1,10 @@
-#include "cpu/pair_block.hpp"
+#include "stages/pair_block.hpp"
 
 #include <algorithm>
 
 /// Blocks of pairs that multiply bf16 two neighbours at a time, both products added to one f32 sum. The neighbours are
 /// channels in products of a query and a key, and positions of the other side in sums over these.
-namespace attune::generators::inline cpu {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 void pair_block::define_contraction_in_pairs(int node, const Expr& depth, int of_query, int of_key) {
@@ -70,4 +70,4 @@ pair_block::pair_of pair_block::numbers_in_pairs(const gradient_sum& sum) {
     };
 }
 
-}  // namespace attune::generators::inline cpu
+}  // namespace attune::generators::inline stages

@@ -8,14 +8,14 @@
 #include <map>
 #include <vector>
 
-namespace attune::generators::inline cpu {
+namespace attune::generators::inline stages {
 
 /// How the work on gradients is cut: a task is a part of the queries of one key head, every part-th block of them, of
-/// each head of the group.
+/// each head of the group. On a GPU there is one part.
 struct backward_tasks {
     explicit backward_tasks(const kernel_frame& f);
 
-    int block;
+    int block;  ///< queries of a block
     Halide::Expr key_blocks, query_blocks, group, key_heads, parts, blocks_of_part;
     Halide::Expr number(const Halide::Expr& batch, const Halide::Expr& key_head, const Halide::Expr& part) const {
         return (batch * key_heads + key_head) * parts + part;
@@ -29,11 +29,13 @@ struct backward_tasks {
 /// compute the call's part, head and batch element from them.
 class pair_block {
 public:
-    /// `wanted`: nodes whose numbers are made; `sums`: the sums whose rows are asked for.
+    /// `wanted`: nodes whose numbers are made; `sums`: the sums whose rows are asked for; `kept`: numbers of one side
+    /// that are made already.
     pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
-               const std::vector<gradient_sum>& sums);
+               const std::vector<gradient_sum>& sums, const std::map<int, quantity>& kept = {});
 
     std::map<int, quantity> known;
+    std::map<int, quantity> of_sides;  ///< those of `known` that depend on one side alone, `kept` among them
     Halide::Expr part, batch, head;
 
     /// The place of a pair of the block.
@@ -42,7 +44,8 @@ public:
     Halide::Expr beyond() const;
     /// An element by its channel and its position in the block at hand.
     using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
-    /// The rows of a product's other side, `width` channels wide: a tensor as it lies, or a copy.
+    /// The rows of a product's other side, `width` channels wide: a tensor as it lies, or a copy. On a GPU they are in
+    /// shared memory, the rows of a contraction if it has the same ones.
     channel_of rows(const gradient_sum& sum, int width);
     /// An element by its channel, a pair of positions in the block at hand, and which of the two.
     using pair_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&, const Halide::Expr&)>;
@@ -67,7 +70,8 @@ public:
         Halide::RDom channels;
         bool in_pairs{};  ///< bf16: the panel has two channels side by side before all else, and so have `channels`
         bool is_kept{};   ///< as a block of pairs, since more than one tile reads it; else the one tile reads `sums`
-        int reader{-1};   ///< the last of `wanted` that reads it
+        int of_query{-1}, of_key{-1};  ///< nodes: tensors whose rows are the panel and `keys`, if these are as they lie
+        int reader{-1};                ///< the last of `wanted` that reads it
     };
     /// Rows of one side as they lie, (channel, position in block, block, head in group, task), and the positions first.
     struct turned_rows {
@@ -126,12 +130,12 @@ private:
     bool is_plain_row_of(const Halide::Type& type, int node, int channel) const;
     Halide::Expr stored(int input, const Halide::Expr& d, bool of_query, const Halide::Expr& position) const;
     Halide::Expr element(int tensor, const Halide::Expr& d, bool of_query, const Halide::Expr& position) const;
+    int tensor_of_row(int node, int channel) const;
     Halide::Expr factor(int node, int channel, const Halide::Expr& d, bool of_query,
                         const Halide::Expr& position) const;
     quantity formula(int node, bool of_query, const Halide::Expr& position, place where) const;
     void define_contractions();
-    void define_contraction(int node, const Halide::Expr& depth, const channel_of& of_query, const channel_of& of_key,
-                            bool keys_as_they_lie);
+    void define_contraction(contraction c, const channel_of& of_query, const channel_of& of_key, bool keys_as_they_lie);
     void define_contraction_in_pairs(int node, const Halide::Expr& depth, int of_query, int of_key);
     void enter(contraction c);
     Halide::Expr rounded(const Halide::Expr& number) const;
@@ -146,10 +150,4 @@ private:
     const std::vector<Halide::Var> pair_{f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b};
 };
 
-/// The loops in which blocks of pairs are made: over tasks, heads of a group, blocks of queries, blocks of keys.
-struct pair_loops {
-    Halide::LoopLevel task, group, block, key_block;
-};
-void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame& f, const pair_loops& at);
-
-}  // namespace attune::generators::inline cpu
+}  // namespace attune::generators::inline stages
