@@ -199,11 +199,9 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
     } else if constexpr (std::is_same_v<Body, two_pass_plan>) {
         object["sides"] = json::array();
         for (const side_plan& side : body.sides)
-            object["sides"].push_back({{"of", side.of_queries ? "queries" : "keys"},
-                                       {"sums", side.sums.size()},
-                                       {"adds_heads", side.adds_heads},
-                                       {"across", side.across},
-                                       {"channels", side.channels}});
+            object["sides"].push_back(fmt::format(
+                "{} of {}{}; {} threads of {} channels", side.sums.size(), side.of_queries ? "queries" : "keys",
+                side.adds_heads ? ", of all heads of a group" : "", side.across, side.channels));
         object["tile"] = fmt::format("f32, {} queries x {} keys in registers", body.queries, body.keys);
         object["terms"] = fmt::format("{} copied, {} placed, {} pair by pair", body.copied, body.placed, body.by_pair);
     } else {
@@ -327,11 +325,7 @@ std::string text_of_sweep(const json& sweep) {
 
 std::string text_of_sides(const json& plan) {
     std::string text = line("pairs", string_of(plan["tile"]));
-    for (const auto& side : plan["sides"])
-        text += line(
-            "sums", fmt::format("{} of {}{}; {} threads of {} channels", side["sums"].get<int>(), string_of(side["of"]),
-                                side["adds_heads"].get<bool>() ? ", of all heads of a group" : "",
-                                side["across"].get<int>(), side["channels"].get<int>()));
+    for (const auto& side : plan["sides"]) text += line("sums", string_of(side));
     return text + line("terms", string_of(plan["terms"]));
 }
 
