@@ -1,6 +1,6 @@
-// What a device makes of other tensors of a formula, and of bf16.
-#include "functions.hpp"
+// What a device makes of other tensors of a formula.
 #include "gradient_errors.hpp"
+#include "variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -24,13 +24,4 @@ TEST_CASE("a device's gradients of other tensors agree with the reference at any
     const shape s{.batches = 2, .heads = 6, .key_heads = 2, .queries = 67, .keys = 101};
     CHECK(error_of<g::bias_batch_heads, g::bias_batch_heads_gradient>(s, {0, 77}) <= allowed);
     CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
-}
-
-TEST_CASE("a device's gradients of bf16 are f32 sums, rounded in the end", "[kernels]") {
-    constexpr double rounded_once = 0x1p-8;
-    const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = 67, .keys = 67};
-    constexpr auto bf16 = element_type::bf16;
-    CHECK(error_of<g::causal_only, g::causal_in_bf16_gradient>(s, {67, 5}, bf16) <= rounded_once);
-    CHECK(error_of<g::alibi, g::alibi_in_bf16_gradient>(s, {}, bf16) <= rounded_once);
-    CHECK(error_of<g::rope, g::rope_in_bf16_gradient>(s, {}, bf16) <= rounded_once);
 }

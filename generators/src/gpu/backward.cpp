@@ -193,7 +193,7 @@ void gradient_passes::add_by_element(Func gradient, const gradient_term& term) {
                                       {f_.qi.name(), 0},
                                       {f_.kb.name(), key},
                                       {f_.qt.name(), query},
-                                      {f_.h.name(), h - key_head * tasks.group},
+                                      {f_.h.name(), clamp(h - key_head * tasks.group, 0, tasks.group - 1)},
                                       {f_.b.name(), tasks.number(b, key_head, 0)}})
         here = Internal::graph_substitute(name, value, here);  // shared parts stay shared
     gradient(std::vector<Expr>(axes.begin(), axes.end())) += here;

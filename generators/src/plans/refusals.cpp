@@ -69,6 +69,9 @@ void refuse_gradients_of_gpu(const kernel_request& request) {
     expect(request.target->called() == "cuda", "gradients have no kernel for " +
                                                    std::string(request.target->name == "vulkan" ? "Vulkan" : "OpenCL") +
                                                    " yet; try TARGETS of CPUs or cuda");
+    for (const element_type each : {request.types.query, request.types.key, request.types.value, request.types.output})
+        expect(each == element_type::f32,
+               "a gradient of bf16 or f16 has no kernel on a GPU yet; try DTYPES f32, or TARGETS of CPUs");
     for (const gradient_term& term : request.facts->gradient->terms) {
         const std::string of = "the gradient \"" + std::string(graph.outputs[term.output].name) + "\"";
         const std::string instead = " has no kernel on a GPU yet; leave it out of wrt(...), or try TARGETS of CPUs";

@@ -1,5 +1,7 @@
 #include "stages/gradient_terms.hpp"
 
+#include "expr/math.hpp"
+
 #include <attune/ir/gradient_outputs.hpp>
 
 #include <algorithm>
@@ -18,7 +20,8 @@ Func gradient_terms::rounded_to(const Func& sum, std::size_t output) {
     // Algorithm
     Func rounded_gradient("rounded_" + sum.name());
     const std::vector<Var> axes = sum.args();
-    rounded_gradient(axes) = cast(type, sum(axes));
+    const Expr x = sum(axes);
+    rounded_gradient(axes) = f_.request.on_gpu() ? stored_as(type, x) : cast(type, x);  // there without 16-bit floats
     return rounded_gradient;
 }
 
