@@ -80,9 +80,10 @@ struct prefill_of_codes {
         as_if = *kernel.request.target;
         as_if.integers = integers;
         kernel.request.target = &as_if;
-        kernel.request.schedule = generators::default_cpu_prefill(
-            as_if, kernel.request.depths, kernel.request.facts->hides,
-            in_tiles ? generators::bytes_of_tile : generators::usual_pairing(kernel.request));
+        kernel.request.schedule =
+            in_tiles ? generators::default_cpu_prefill(as_if, kernel.request.depths, kernel.request.facts->hides,
+                                                       generators::bytes_of_tile)
+                     : generators::default_prefill(kernel.request);
     }
     prefill_of_codes(const prefill_of_codes&) = delete;
 
@@ -144,7 +145,8 @@ TEST_CASE("decode with quantised queries and weights keeps to its bounds", "[cod
 
 TEST_CASE("decode with queries and weights quantised in any way keeps to its bounds, on every level",
           "[codes][.long]") {
-    for (const generators::level& level : testing::tested_levels())
+    for (const generators::level& level : generators::levels()) {
+        if (level.is_gpu || !runs(level.name)) continue;
         for (const auto& [graph, bound] : {std::pair(ir_of<of_queries>, 4e-5),
                                            {ir_of<two_digits>, 2e-4},
                                            {ir_of<one_digit>, 2e-2},
@@ -152,6 +154,7 @@ TEST_CASE("decode with queries and weights quantised in any way keeps to its bou
                                            {ir_of<packed_two_digits>, 2e-4},
                                            {ir_of<packed_one_digit>, 2e-2}})
             check_decode(graph, std::string(level.name), bound);
+    }
 }
 
 namespace {

@@ -57,6 +57,19 @@ void draw_sixteenths(workload& call, std::string_view name, float common) {
                 }
 }
 
+/// Keys and values that are not in use are large: they would widen every step, and move the mean.
+void spoil_unused(workload& call, const std::vector<std::int32_t>& lengths) {
+    for (const char* const name : {"k", "v"}) {
+        support::owned_tensor& of = call[name];
+        for (std::int64_t b = 0; b < of.view.extent(0); ++b)
+            for (std::int64_t h = 0; h < of.view.extent(1); ++h)
+                for (std::int64_t row = lengths[static_cast<std::size_t>(b)]; row < of.view.extent(2); ++row)
+                    for (std::int64_t d = 0; d < of.view.extent(3); ++d)
+                        of.reals[static_cast<std::size_t>(b * of.view.stride(0) + h * of.view.stride(1) +
+                                                          row * of.view.stride(2) + d * of.view.stride(3))] = 1e4f;
+    }
+}
+
 struct errors {
     double out, lse;
 };
@@ -65,7 +78,9 @@ errors errors_of(const generators::variant& of, const generators::listed_kernel&
     for (const char* const name : {"q", "v"}) draw_sixteenths(call, name, 0);
     draw_sixteenths(call, "k", 0.5f);
     const auto keys = static_cast<std::int32_t>(shape.keys);
-    call.set_lengths({keys, 0, std::max(keys / 2 / 2 * 2, 2)});
+    const std::vector<std::int32_t> lengths{keys, 0, std::max(keys / 2 / 2 * 2, 2)};
+    call.set_lengths(lengths);
+    spoil_unused(call, lengths);
     const bool narrow = made.request.types.query == element_type::bf16;
     for (const char* const name : {"q", "k", "v", "out"})
         if (narrow) call.convert(name, element_type::bf16);
@@ -88,7 +103,8 @@ TEST_CASE("keys and values that a call quantises by block are those of the formu
 }
 
 TEST_CASE("so they are in bytes and bf16, in decode, and at other depths, on every level", "[quantized][.long]") {
-    for (const generators::level& level : testing::tested_levels())
+    for (const generators::level& level : generators::levels()) {
+        if (level.is_gpu || !runs(level.name)) continue;
         for (const auto& [graph, dtypes, depths, shapes, queries, bound] :
              {std::tuple(ir_of<in_bytes>, "f32", "64", "prefill", 67, 4e-2),
               {ir_of<in_bytes>, "f32", "80x48", "prefill", 20, 4e-2},
@@ -113,6 +129,7 @@ TEST_CASE("so they are in bytes and bf16, in decode, and at other depths, on eve
                 CHECK(found.lse < bound);
             }
         }
+    }
 }
 
 TEST_CASE("codes that a call makes are kept in bytes, and multiplied as such", "[quantized]") {

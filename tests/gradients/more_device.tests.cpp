@@ -22,6 +22,7 @@ TEST_CASE("a device's gradients of other tensors agree with the reference at any
         CHECK(error_of<g::cosine, g::cosine_gradient>(s) <= allowed);
     }
     const shape s{.batches = 2, .heads = 6, .key_heads = 2, .queries = 67, .keys = 101};
+    CHECK(error_of<g::scaled_and_biased, g::scaled_and_biased_gradient>(s) <= allowed);
     CHECK(error_of<g::bias_batch_heads, g::bias_batch_heads_gradient>(s, {0, 77}) <= allowed);
     CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
 }

@@ -97,13 +97,15 @@ TEST_CASE("gradients of recurrences are made on CPUs, of whole sequences") {
 
 namespace {
 
-kernel_request first_request(const graph_ir& graph, const char* target) {
+kernel_request first_request(const graph_ir& graph, const char* target, const char* dtype = "f32") {
     const std::vector<variant> variants{{"my::gradient", graph}};
-    return kernels_of(variants, {.targets = {target}, .depths = {"32"}, .shapes = {"prefill"}}).at(0).request;
+    return kernels_of(variants, {.targets = {target}, .dtypes = {dtype}, .depths = {"32"}, .shapes = {"prefill"}})
+        .at(0)
+        .request;
 }
 
-void refuses_on(const char* target, const graph_ir& graph, const char* sentence) {
-    CHECK_THROWS_MATCHES(plan_kernel(first_request(graph, target)), std::runtime_error,
+void refuses_on(const char* target, const graph_ir& graph, const char* sentence, const char* dtype = "f32") {
+    CHECK_THROWS_MATCHES(plan_kernel(first_request(graph, target, dtype)), std::runtime_error,
                          MessageMatches(ContainsSubstring(sentence)));
 }
 
@@ -121,7 +123,10 @@ TEST_CASE("gradients are made on CPUs and on CUDA, there without tables and proj
         "cuda", dsl::ir_of<g::relative_table_gradient>,
         "the gradient \"dtable\", whose place is computed from a query and a key, has no kernel on a GPU yet; leave "
         "it out of wrt(...), or try TARGETS of CPUs");
+    refuses_on("cuda", dsl::ir_of<g::mla_rope_gradient>,
+               "which multiplies channels other than those of q, k and v, has no kernel on a GPU yet");
     refuses_on("cuda", dsl::ir_of<projected_gradient>, "has no kernel on a GPU yet");
+    refuses_on("cuda", dsl::ir_of<g::causal_gradient>, "a gradient of bf16 or f16 has no kernel on a GPU yet", "bf16");
 }
 
 TEST_CASE("a gradient has a schedule of its own, whose blocks are as long of queries as of keys") {

@@ -86,6 +86,8 @@ inline constexpr auto rope =
     attention(mask(queries(rotary_half(q, cosines, sines)) * t(keys(rotary_half(k, cosines, sines))) * scale, causal));
 inline constexpr auto of_keys = input<"key_scale", f32>(key_head, key);
 inline constexpr auto key_scale = attention(x * of_keys(h, kv_idx));
+/// Sums of keys for a group of heads, and for each head.
+inline constexpr auto scaled_and_biased = attention(x * of_keys(h, kv_idx) + bias_bhk(b, h, kv_idx));
 inline constexpr auto k_codes = input<"k_codes", u8>(batch, key_head, key, depth);
 inline constexpr auto v_codes = input<"v_codes", u8>(batch, key_head, key, value_depth);
 inline constexpr auto k_scales = input<"key_scale", f32>(batch, key_head, key);
@@ -154,6 +156,7 @@ inline constexpr auto bias_batch_heads_gradient = gradient(bias_batch_heads);
 inline constexpr auto bias_heads_gradient = gradient(bias_heads);
 inline constexpr auto bias_shared_gradient = gradient(bias_shared);
 inline constexpr auto bias_keys_gradient = gradient(bias_keys);
+inline constexpr auto scaled_and_biased_gradient = gradient(scaled_and_biased);
 inline constexpr auto bias_queries_gradient = gradient(bias_queries);
 inline constexpr auto relative_table_gradient = gradient(relative_table);
 inline constexpr auto t5_buckets_gradient = gradient(t5_buckets);

@@ -180,6 +180,17 @@ inline constexpr auto variant = softmax(q * t(k) + mean_score(q, k)) * v;
 inline constexpr auto text = description<variant>;
 }  // namespace my
 
+// --- smoothed_values
+// rejects: smoothed(x) takes k or another input of reals (batch, key_head, key, depth)
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(q * t(k)) * values(quantized<i8, 64>(smoothed(v)));
+#else
+inline constexpr auto variant = softmax(q * t(k)) * values(quantized<i8, 64>(v));
+#endif
+inline constexpr auto text = description<variant>;
+}  // namespace my
+
 // --- queries_and_keys_exchanged
 // rejects: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)
 namespace my {

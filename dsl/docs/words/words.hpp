@@ -250,7 +250,7 @@ inline constexpr auto coded_by_block =
 // `smoothed(k)` `mean_score(q, k)`: keys less their mean, which quantized<i8, 64> takes; what scores of such keys lack
 inline constexpr auto smooth = whole(
     softmax(queries(quantized<i8>(q)) * t(keys(quantized<i8, 64>(smoothed(k)))) + mean_score(q, k), sinks(h)) * v);
-// `quantized<u8>(weights)` `quantized<i16>(weights)`: weights that decode may round to 255 or 32767 steps
+// `quantized<u8>(weights)` `quantized<i16>(weights)`: weights that kernels may round to 255 or 32767 steps
 inline constexpr auto rounded_weights = whole(
     outputs(out = quantized<u8>(softmax(scores)) * values(as_real(codes(b, h, kv_idx, d_idx)) * 0.1),
             output<"finer"> = quantized<i16>(softmax(scores)) * values(as_real(codes(b, h, kv_idx, d_idx)) * 0.1)));

@@ -36,12 +36,16 @@ bool pointwise::runs_over(const instruction& index, int extent) const {
     return known != at_.extents.end() && known->second == extent;
 }
 
-/// Whether an index is a key in use, or a channel, along an extent of as many: it stays inside.
+/// Whether an index is a key in use, or a channel, along an extent of as many: it stays inside. Channels of keys and of
+/// values have one name, and those of tokens run over a layer's width.
 bool pointwise::is_along(const instruction& index, int extent) const {
     const operation length = request_.graph().nodes[extent].op;
     if (index.op == operation::kv_idx)
         return length == operation::key_length && !length_is_given(request_.graph(), operation::keys);
-    return index.op == operation::d_idx && (length == operation::depth || length == operation::value_depth);
+    return index.op == operation::d_idx && (length == operation::depth || length == operation::value_depth) &&
+           request_.depths.depth == request_.depths.value_depth &&
+           std::ranges::none_of(request_.graph().nodes,
+                                [](const instruction& node) { return node.op == operation::tokens; });
 }
 
 bool pointwise::runs_over_channels(const instruction& index, axis_kind along) const {

@@ -14,8 +14,10 @@ gradient_passes::side_pass::side_pass(kernel_frame& f, const backward_tasks& tas
       own(planned.of_queries ? f.qi : f.ki),
       own_block(planned.of_queries ? f.qt : f.kb),
       pairs(f, tasks, planned.tiles, sums, kept),
-      state(planned.of_queries ? "sums_of_queries" : "sums_of_keys"),
-      made(planned.of_queries ? "made_of_queries" : "made_of_keys") {}
+      state(planned.of_queries   ? "sums_of_queries"
+            : planned.adds_heads ? "sums_of_keys"
+                                 : "sums_of_keys_of_heads"),
+      made("made_of_" + state.name()) {}
 
 gradient_passes::gradient_passes(kernel_frame& frame)
     : gradient_terms(frame),
@@ -94,8 +96,9 @@ void gradient_passes::define(side_pass& its) {
 Expr gradient_passes::made(std::size_t number, const Expr& d, const Expr& position, const Expr& head, const Expr&,
                            const Expr& b) const {
     const gradient_sum& sum = plan.sums[number];
-    const auto side =
-        std::ranges::find(sides, sum.of_queries, [](const side_pass& each) { return each.planned.of_queries; });
+    const auto side = std::ranges::find_if(sides, [&](const side_pass& each) {
+        return std::ranges::find(each.planned.sums, number) != each.planned.sums.end();
+    });
     const added_sum& added = *std::ranges::find(side->sums, number, &added_sum::number);
     const int across = side->planned.across, block = sum.of_queries ? f_.cut.query_block : f_.cut.key_block;
     const Expr key_head = f_.inputs.key_head(head), task = tasks.number(b, key_head, 0);
@@ -112,27 +115,18 @@ Expr gradient_passes::whole(std::size_t number, const Expr& d) {
     return made(number, d, i, of_heads ? Expr(f_.h) : f_.h * tasks.group, 0, f_.b);
 }
 
-/// A sum for each element, as it is; sums of keys whose pass keeps the heads of a group apart are added up in order.
+/// A sum for each element, as it is: sums of keys are those of a group of heads.
 Func gradient_passes::copied(std::size_t output, const std::vector<const gradient_term*>& terms) {
-    const gradient_sum& any = plan.sums[terms.front()->sums.begin()->second];
-    const auto side =
-        std::ranges::find(sides, any.of_queries, [](const side_pass& each) { return each.planned.of_queries; });
-    const bool adds = !any.of_queries && !side->planned.adds_heads;
+    const bool of_queries = plan.sums[terms.front()->sums.begin()->second].of_queries;
     // Algorithm
-    const RDom in_group(0, adds ? tasks.group : Expr(1), "in_group");
-    const Expr head = any.of_queries ? Expr(f_.h) : f_.h * tasks.group + (adds ? Expr(in_group) : Expr(0));
+    const Expr head = of_queries ? Expr(f_.h) : f_.h * tasks.group;
     Func gradient("gradient_" + std::string(f_.graph().outputs[output].name));
     Expr sum;
     for (const gradient_term* term : terms) {
         const Expr x = made(term->sums.begin()->second, f_.d, i, head, 0, f_.b);
         sum = sum.defined() ? sum + x : x;
     }
-    if (!adds) {
-        gradient(f_.d, i, f_.h, f_.b) = sum;
-        return gradient;
-    }
-    gradient(f_.d, i, f_.h, f_.b) = 0.0f;
-    gradient(f_.d, i, f_.h, f_.b) += sum;
+    gradient(f_.d, i, f_.h, f_.b) = sum;
     return gradient;
 }
 
@@ -166,28 +160,41 @@ void gradient_passes::add_by_element(Func gradient, const gradient_term& term) {
     element_pass& pass = elements.emplace_back(pair_block(single_, of_single_, term.tiles, {}), gradient);
     // Algorithm: the axes of the tensor name some of batch element, head, query and key; the others are added up
     const instruction& deposit = f_.node(term.deposit);
-    const int rank = f_.graph().inputs[deposit.input].rank;
+    const input_declaration& to = f_.graph().inputs[deposit.input];
     const std::vector<Var> axes = gradient.args();
     std::map<operation, Expr> named;
-    for (int axis = 0; axis < rank; ++axis)
-        named[f_.node(deposit.arguments[axis + 1]).op] = axes[static_cast<std::size_t>(rank - 1 - axis)];
+    bool of_key_heads = false;  // h stands for the key head, which adds up the query heads of its group
+    for (int axis = 0; axis < to.rank; ++axis) {
+        const operation index = f_.node(deposit.arguments[axis + 1]).op;
+        named[index] = axes[static_cast<std::size_t>(to.rank - 1 - axis)];
+        of_key_heads = of_key_heads || (index == operation::h && to.axes[axis].kind == axis_kind::key_head);
+    }
     std::vector<Range> ranges;
     for (const auto& [op, extent] : {std::pair(operation::kv_idx, f_.inputs.key_length),
                                      {operation::q_idx, f_.inputs.query_length},
                                      {operation::h, f_.inputs.heads},
                                      {operation::b, f_.inputs.batches}})
-        if (!named.contains(op)) ranges.emplace_back(0, max(extent, 0));
+        if (op == operation::h && of_key_heads)
+            ranges.emplace_back(0, tasks.group);
+        else if (!named.contains(op))
+            ranges.emplace_back(0, max(extent, 0));
     if (ranges.empty()) ranges.emplace_back(0, 1);
-    pass.others = RDom(ranges, "others");
+    // A name of its own: storage is hoisted to each loop of a gradient that has the name.
+    pass.others = RDom(ranges, "others_" + std::to_string(gradient.num_update_definitions()));
     int next = 0;
     const auto at = [&](operation op) { return named.contains(op) ? named[op] : Expr(pass.others[next++]); };
-    const Expr key = at(operation::kv_idx), query = at(operation::q_idx), h = at(operation::h), b = at(operation::b),
+    const Expr key = at(operation::kv_idx), query = at(operation::q_idx),
+               h_of_axis = of_key_heads ? named[operation::h] * tasks.group + pass.others[next++] : at(operation::h),
+               b_of_axis = at(operation::b);
+    // A free axis may be longer than there are heads or batch elements.
+    const Expr h = min(h_of_axis, max(f_.inputs.heads, 1) - 1), b = min(b_of_axis, max(f_.inputs.batches, 1) - 1),
                key_head = f_.inputs.key_head(h);
     place of_pair = pass.pairs.at_pair();
     for (const auto& [node, tile] : pass.pairs.tiles)
         of_pair.known[node] = made_of_pairs(tile(f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b));
     const quantity x = single_.evaluate(term.value, of_pair);
-    const Expr hidden = x.masked.defined() ? pass.pairs.beyond() || x.masked : pass.pairs.beyond();
+    const Expr none = h_of_axis > h || b_of_axis > b || pass.pairs.beyond(),
+               hidden = x.masked.defined() ? none || x.masked : none;
     Expr here = select(hidden, 0.0f, x.value);
     for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), 0),
                                       {f_.qi.name(), 0},

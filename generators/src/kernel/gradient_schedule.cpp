@@ -47,15 +47,14 @@ int gradient_shared_memory(const gpu_gradient& s, const kernel_request& request)
               rows = (padded(s.query_block) + padded(s.key_block)) * width;  // of a product
     int most = 0;
     for (const bool of_queries : {true, false}) {
-        std::set<int> tiles, multiplied;
+        std::set<int> tiles;
+        int copies = 0;  // of rows that a formula makes: others are read where they lie
         for (const gradient_sum& sum : plan.sums) {
             if (sum.of_queries != of_queries) continue;
             tiles.insert(sum.pairs);
-            if (sum.rows >= 0) multiplied.insert(sum.rows);
+            copies += sum.rows >= 0 && !is_plain_row(request.graph(), sum.rows, sum.channel) ? 1 : 0;
         }
         const int products = 1 + static_cast<int>(further.size());
-        // Rows of a sum that are no rows of a product have a copy of their own.
-        const int copies = std::max(static_cast<int>(multiplied.size()) - products, 0);
         const int kept = static_cast<int>(tiles.size()) + (tiles.size() > 1 ? products : 1);
         most = std::max(most, products * rows + copies * padded(of_queries ? s.key_block : s.query_block) * width +
                                   kept * padded(s.query_block) * padded(s.key_block));

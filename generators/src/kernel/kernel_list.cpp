@@ -48,8 +48,8 @@ bool converts_in(int lanes, const kernel_request& request) {
 }
 
 /// Whether the build has this kernel already, for x86-64-v4. x86-64-v4-bf16 adds products of pairs of bf16,
-/// x86-64-v4-amx those of tiles of bf16; both add products of bytes. Decode of bf16 comes with them, since a
-/// call looks for its level first.
+/// x86-64-v4-amx those of tiles of bf16; both add products of bytes, which take codes faster. Decode of bf16 comes with
+/// them, since a call looks for its level first.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
     const auto in_integers = [&](const plan* core) {
         return integers_of_scores(request, *core) > 0 || integers_of_values(request, *core) > 0;

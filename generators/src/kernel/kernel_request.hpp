@@ -61,7 +61,7 @@ void check(const kernel_request& request);
 int widest_pairing(const kernel_request& request);
 
 /// Whether the schedule of a prefill may multiply codes as integers: the level has instructions that do so, and in a
-/// core queries and keys, or weights and values, are codes of bytes by the formula.
+/// core queries and keys, or weights and values, are codes of 8 bits by the formula.
 bool may_multiply_codes(const kernel_request& request);
 /// Whether it may do so by tiles of bytes, if the level has them: all products are of bytes, and depths fill tiles.
 bool may_tile_bytes(const kernel_request& request);

@@ -127,17 +127,14 @@ two_pass_plan body_of(const gpu_gradient& cut, const kernel_request& request) {
     const gradient_plan& gradient = *request.facts->gradient;
     two_pass_plan body{
         .grid = grid_of(request.schedule, request.facts->hides), .queries = cut.query_tile, .keys = cut.key_tile};
-    for (const bool of_queries : {true, false}) {
+    // Sums of keys that are those of a query head have a pass beside those that add up the heads of a group.
+    for (const auto& [of_queries, adds_heads] : {std::pair(true, false), {false, true}, {false, false}}) {
         const side_threads threads(cut, request.depths, of_queries);
-        side_plan side{.of_queries = of_queries,
-                       .adds_heads = !of_queries,
-                       .across = threads.across,
-                       .channels = threads.channels};
+        side_plan side{
+            .of_queries = of_queries, .adds_heads = adds_heads, .across = threads.across, .channels = threads.channels};
         for (std::size_t number = 0; number < gradient.sums.size(); ++number) {
             const gradient_sum& sum = gradient.sums[number];
-            if (sum.of_queries != of_queries) continue;
-            side.sums.push_back(number);
-            side.adds_heads = side.adds_heads && !sum.per_head;
+            if (sum.of_queries == of_queries && (of_queries || sum.per_head != adds_heads)) side.sums.push_back(number);
         }
         for (const int tile : gradient.tiles)
             if (std::ranges::any_of(side.sums, [&](std::size_t sum) { return gradient.sums[sum].pairs == tile; }))

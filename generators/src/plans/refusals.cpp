@@ -78,13 +78,14 @@ void refuse_gradients_of_gpu(const kernel_request& request) {
         expect(!product_of(graph, request.facts->depends, *request.facts->gradient, term),
                of + " of a projection" + instead);
         if (term.is != gradient_term::form::by_pair) continue;
+        expect(term.over.empty(), of + ", which multiplies channels other than those of q, k and v," + instead);
         std::set<operation> named;
         const instruction& deposit = graph.nodes[term.deposit];
         for (std::size_t i = 1; i < deposit.argument_count; ++i) {
             const operation index = graph.nodes[deposit.arguments[i]].op;
             const bool bare = index == operation::b || index == operation::h || index == operation::q_idx ||
                               index == operation::kv_idx;
-            expect(bare && named.insert(index).second && term.over.empty(),
+            expect(bare && named.insert(index).second,
                    of + ", whose place is computed from a query and a key," + instead);
         }
     }
@@ -115,11 +116,13 @@ void refuse_without_kernel(const kernel_request& request) {
     if (is_for_recurrence(request.schedule)) return refuse_what_no_chunk_makes(graph);
     const int pairing = pairing_of(request.schedule);
     const bool of_codes = multiplies_codes(request.schedule), in_tiles = pairing == bytes_of_tile;
-    expect(!of_codes || (in_tiles ? may_tile_bytes(request) : may_multiply_codes(request)),
-           "a pairing of " + std::to_string(pairing) +
-               " needs queries and keys, or weights and values, that are codes of 8 bits by the formula, and a level "
-               "that multiplies " +
-               (in_tiles ? "four bytes at a time" : "integers"));
+    expect(
+        !of_codes || (in_tiles ? may_tile_bytes(request) : may_multiply_codes(request)),
+        "a pairing of " + std::to_string(pairing) + " needs " +
+            (in_tiles ? "queries, keys and values that are codes of 8 bits by the formula, weights in quantized<u8>, "
+                        "depths that tiles fill, and a level that multiplies four bytes at a time"
+                      : "queries and keys, or weights and values, that are codes of 8 bits by the formula, and a "
+                        "level that multiplies integers"));
     expect(pairing == 1 || of_codes || widest_pairing(request) > 1,
            "a pairing of " + std::to_string(pairing) +
                " needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "

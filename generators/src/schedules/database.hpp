@@ -14,7 +14,8 @@ namespace attune::generators::inline schedules {
 /// The kernels and calls for which a schedule was found.
 struct schedule_key {
     std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" if something
-                           ///< of size queries x keys is written; "recurrence" and what it does (recurrences.hpp)
+                           ///< of size queries x keys is written, and "+codes" if codes are multiplied; "recurrence"
+                           ///< and what it does (recurrences.hpp)
     std::string types;     ///< "f32", "q_f32_k_bf16_v_bf16_out_f32"
     int depth{}, value_depth{};
     std::string level;

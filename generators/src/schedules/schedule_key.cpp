@@ -22,6 +22,7 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) ||
         core.makes(kind::head_mean))
         variants += "+pair_outputs";
+    if (multiplies_codes(cut)) variants += "+codes";
     return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(target->name), bucket};
 }
 

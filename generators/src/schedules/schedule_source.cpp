@@ -45,7 +45,7 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
-    // Schedules that were measured with tiles, or with products of bytes, are of no use to a formula without them.
+    // Schedules that were measured with tiles, or with products of codes, are of no use to a formula without them.
     if (entry == nullptr || entry->schedule.index() != kernel.request.schedule.index() ||
         is_tiled(entry->schedule) != is_tiled(kernel.request.schedule) ||
         multiplies_codes(entry->schedule) != multiplies_codes(kernel.request.schedule))

@@ -29,9 +29,9 @@ bool is_of_pair(const kernel_frame& f, int load) {
     return on.query && on.key && !on.channel && element != element_type::f8_e4m3 && element != element_type::f8_e5m2;
 }
 
-/// Whether products are as exact as those of f32.
+/// Whether products are as exact as those of f32. Those of values say so: scores of codes are exact beside any.
 bool keeps_f32(const kernel_frame& f) {
-    const auto* how = std::get_if<warp_fragments>(&f.keys().scores.how);
+    const auto* how = f.keys().values ? std::get_if<warp_fragments>(&f.keys().values->how) : nullptr;
     return how && how->products > 1;
 }
 

@@ -20,8 +20,7 @@ Func gradient_terms::rounded_to(const Func& sum, std::size_t output) {
     // Algorithm
     Func rounded_gradient("rounded_" + sum.name());
     const std::vector<Var> axes = sum.args();
-    const Expr x = sum(axes);
-    rounded_gradient(axes) = f_.request.on_gpu() ? stored_as(type, x) : cast(type, x);  // there without 16-bit floats
+    rounded_gradient(axes) = cast(type, sum(axes));
     return rounded_gradient;
 }
 

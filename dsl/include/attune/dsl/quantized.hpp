@@ -85,6 +85,11 @@ inline constexpr bool is_k_v_or_like_them<input_tensor<Label, Element, Axes...>>
     kind_of_element(Element) == kind::real && length_axis<input_tensor<Label, Element, Axes...>> == axis_kind::key &&
     (depth_axis<input_tensor<Label, Element, Axes...>> == axis_kind::depth ||
      depth_axis<input_tensor<Label, Element, Axes...>> == axis_kind::value_depth);
+template <class Tensor> inline constexpr bool is_k_or_like_it = false;
+template <name Label, element_type Element, class... Axes>
+inline constexpr bool is_k_or_like_it<input_tensor<Label, Element, Axes...>> =
+    is_k_v_or_like_them<input_tensor<Label, Element, Axes...>> &&
+    depth_axis<input_tensor<Label, Element, Axes...>> == axis_kind::depth;
 template <class Tensor> inline constexpr bool is_q_or_like_it = false;
 template <name Label, element_type Element, class... Axes>
 inline constexpr bool is_q_or_like_it<input_tensor<Label, Element, Axes...>> =
@@ -148,8 +153,8 @@ template <element_type Code, int Keys, class X> constexpr auto quantized(X x) {
 template <class X> constexpr auto smoothed(X x) {
     if constexpr (is_rejected<X>)
         return rejected{};
-    else if constexpr (!detail::is_k_v_or_like_them<X>) {
-        static_assert(detail::is_k_v_or_like_them<X>,
+    else if constexpr (!detail::is_k_or_like_it<X>) {
+        static_assert(detail::is_k_or_like_it<X>,
                       "attune: smoothed(x) takes k or another input of reals (batch, key_head, key, depth)");
         return rejected{};
     } else
@@ -160,8 +165,8 @@ template <class X> constexpr auto smoothed(X x) {
 template <class Q, class K> constexpr auto mean_score(Q x, K y) {
     if constexpr (is_rejected<Q> || is_rejected<K>)
         return rejected{};
-    else if constexpr (!detail::is_q_or_like_it<Q> || !detail::is_k_v_or_like_them<K>) {
-        static_assert(detail::is_q_or_like_it<Q> && detail::is_k_v_or_like_them<K>,
+    else if constexpr (!detail::is_q_or_like_it<Q> || !detail::is_k_or_like_it<K>) {
+        static_assert(detail::is_q_or_like_it<Q> && detail::is_k_or_like_it<K>,
                       "attune: mean_score(q, k) takes q and k, or inputs of reals over the same axes");
         return rejected{};
     } else {

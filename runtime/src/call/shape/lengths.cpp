@@ -67,7 +67,7 @@ public:
                 if (__builtin_mul_overflow(elements, std::max<std::int64_t>(number_of(n, argument), 1), &elements) ||
                     elements > most / static_cast<std::int64_t>(sizeof(float)))
                     fail(say("at most ", most / sizeof(float), " elements in ", spelling(n.op)), "more",
-                         "blocks of more keys, or a call for each part");
+                         "fewer batch elements or heads a call, or blocks of more keys");
         }
     }
 
