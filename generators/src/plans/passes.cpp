@@ -149,7 +149,9 @@ private:
         for (const side_plan& side : body.sides) add("skip_blocks", name_of(side));
         add("halves_as_words", "");
     }
-    static std::string name_of(const side_plan& side) { return side.of_queries ? "sums of queries" : "sums of keys"; }
+    static std::string name_of(const side_plan& side) {
+        return side.of_queries ? "sums of queries" : side.adds_heads ? "sums of keys" : "sums of keys of each head";
+    }
 
     void add(const chunk_plan& body) {
         for (const chunk_plan::fetched_rows& each : body.fetched) add("prefetch_rows", std::string(each.are));
