@@ -3,6 +3,7 @@
 //
 //     attune_prompts --queries 2048 --heads 8 --depth 64
 #include "caches.hpp"
+#include "turns.hpp"
 
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -13,7 +14,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -161,18 +161,14 @@ struct timed_kernel {
 /// The largest error, and the root of the mean square, over some queries: of a call's output, or of roundings alone.
 void print_errors(const std::string& what, const call_of_codes& call, const std::vector<float>* out,
                   const rounding& rounds = {}) {
-    double largest = 0, squares = 0;
-    std::size_t count = 0;
+    bench::errors found;
     for (std::int64_t query = 0; query < call.of.queries; query += 37) {
         const std::vector<double> right = exact(call, query, {}),
                                   stated = out ? std::vector<double>() : exact(call, query, rounds);
-        for (std::size_t d = 0; d < right.size(); ++d, ++count) {
-            const double is = out ? (*out)[static_cast<std::size_t>(query) * right.size() + d] : stated[d];
-            largest = std::max(largest, std::abs(is - right[d])), squares += (is - right[d]) * (is - right[d]);
-        }
+        for (std::size_t d = 0; d < right.size(); ++d)
+            found.add(out ? (*out)[static_cast<std::size_t>(query) * right.size() + d] : stated[d], right[d]);
     }
-    fmt::print("{:<36} error {:.2e} at most, {:.2e} rms\n", what, largest,
-               std::sqrt(squares / static_cast<double>(count)));
+    found.print(what);
 }
 
 }  // namespace
@@ -202,30 +198,22 @@ int main(int argc, char** argv) {
         kernels.emplace_back("4 bits, in f32", ir_of<four>, level, s.depth, true, "", true);
         kernels.emplace_back("4 bits, in i8 and u8", ir_of<four>, level, s.depth, true, schedule, false);
         for (const timed_kernel& each : kernels)
-            if (!s.json) fmt::print("{:<36} {}\n", each.name, each.scheduled);
-        for (int round = 0; round <= s.rounds; ++round)
-            for (timed_kernel& each : kernels) {
-                const auto begin = std::chrono::steady_clock::now();
+            if (!s.json) fmt::print("{:<42} {}\n", each.name, each.scheduled);
+        bench::call_in_turns(
+            kernels, s.rounds,
+            [&](const timed_kernel& each) {
                 attune::detail::call(each.made->table(), call.arguments(each.four), {.threads = s.threads});
-                const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-                if (round > 0) each.milliseconds.push_back(took.count());
-                if (round == 0 && !each.four && !s.json) print_errors(each.name.c_str(), call, &call.out);
-            }
+            },
+            [&](const timed_kernel& each) {
+                if (!each.four && !s.json) print_errors(each.name, call, &call.out);
+            });
         if (!s.json) {
             print_errors("queries rounded, in double", call, nullptr, {.queries = true});
             for (const int block : {64, 128, 256})
                 print_errors(fmt::format("and weights in u8, blocks of {}", block), call, nullptr,
                              {.queries = true, .steps = 255, .block = block});
         }
-        for (timed_kernel& each : kernels) {
-            std::ranges::sort(each.milliseconds);
-            const double median = each.milliseconds[each.milliseconds.size() / 2];
-            if (s.json)
-                fmt::print("{{\"kernel\": \"{}\", \"ms\": {}}}\n", each.name, median);
-            else
-                fmt::print("{:<36} {:8.2f} ms (median), {:8.2f} at least\n", each.name, median,
-                           each.milliseconds.front());
-        }
+        bench::print_times(kernels, s.json);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}\n", problem.what());
         return 1;

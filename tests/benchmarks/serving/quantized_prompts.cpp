@@ -3,6 +3,8 @@
 // of models have, which smoothed(k) takes out.
 //
 //     attune_quantized_prompts --queries 2048 --heads 8 --depth 64
+#include "turns.hpp"
+
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -13,7 +15,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -37,6 +38,7 @@ struct sizes {
     std::int64_t heads = 8, key_heads = 8, queries = 2048, depth = 64;
     double common = 3;
     int threads = 2, rounds = 7;
+    bool json{};
 };
 
 struct tensors {
@@ -99,12 +101,12 @@ struct timed_kernel {
                                                                       .dtypes = {narrow ? "bf16" : "f32"},
                                                                       .depths = {std::to_string(depth)},
                                                                       .shapes = {"prefill"}});
-        fmt::print("{:<42} {}\n", name, attune::generators::to_json(listed.front().request.schedule));
+        scheduled = attune::generators::to_json(listed.front().request.schedule);
         made.emplace(listed.front());
     }
     timed_kernel(const timed_kernel&) = delete;
 
-    std::string name;
+    std::string name, scheduled;
     attune::generators::variant of;
     bool in_bf16;
     std::optional<attune::generators::jit_kernel> made;
@@ -112,18 +114,15 @@ struct timed_kernel {
 };
 
 void print_errors(const timed_kernel& of, const tensors& call) {
-    double largest = 0, squares = 0;
-    std::size_t count = 0;
+    bench::errors found;
     for (std::int64_t query = 0; query < call.of.queries; query += 37) {
         const std::vector<double> right = call.exact(query);
-        for (std::size_t d = 0; d < right.size(); ++d, ++count) {
+        for (std::size_t d = 0; d < right.size(); ++d) {
             const std::size_t at = static_cast<std::size_t>(query) * right.size() + d;
-            const double is = of.in_bf16 ? static_cast<float>(call.narrow_out[at]) : call.out[at];
-            largest = std::max(largest, std::abs(is - right[d])), squares += (is - right[d]) * (is - right[d]);
+            found.add(of.in_bf16 ? static_cast<float>(call.narrow_out[at]) : call.out[at], right[d]);
         }
     }
-    fmt::print("{:<42} error {:.2e} at most, {:.2e} rms\n", of.name, largest,
-               std::sqrt(squares / static_cast<double>(count)));
+    found.print(of.name);
 }
 
 }  // namespace
@@ -142,6 +141,7 @@ int main(int argc, char** argv) {
     app.add_option("--threads", s.threads)->capture_default_str();
     app.add_option("--rounds", s.rounds)->capture_default_str();
     app.add_option("--level", level)->capture_default_str();
+    app.add_flag("--json", s.json, "the medians alone, one object a line");
     CLI11_PARSE(app, argc, argv);
     try {
         tensors call(s);
@@ -152,19 +152,17 @@ int main(int argc, char** argv) {
         kernels.emplace_back("the same, k smoothed, of f32", ir_of<sage>, level, s.depth, false);
         kernels.emplace_back("the same, k smoothed, of bf16", ir_of<sage>, level, s.depth, true);
         kernels.emplace_back("q and k in 8 bits, k smoothed, of f32", ir_of<of_scores>, level, s.depth, false);
-        for (int round = 0; round <= s.rounds; ++round)
-            for (timed_kernel& each : kernels) {
-                const auto begin = std::chrono::steady_clock::now();
+        for (const timed_kernel& each : kernels)
+            if (!s.json) fmt::print("{:<42} {}\n", each.name, each.scheduled);
+        bench::call_in_turns(
+            kernels, s.rounds,
+            [&](const timed_kernel& each) {
                 attune::detail::call(each.made->table(), call.arguments(each.in_bf16), {.threads = s.threads});
-                const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-                if (round > 0) each.milliseconds.push_back(took.count());
-                if (round == 0) print_errors(each, call);
-            }
-        for (timed_kernel& each : kernels) {
-            std::ranges::sort(each.milliseconds);
-            fmt::print("{:<42} {:8.2f} ms (median), {:8.2f} at least\n", each.name,
-                       each.milliseconds[each.milliseconds.size() / 2], each.milliseconds.front());
-        }
+            },
+            [&](const timed_kernel& each) {
+                if (!s.json) print_errors(each, call);
+            });
+        bench::print_times(kernels, s.json);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}\n", problem.what());
         return 1;
