@@ -104,8 +104,9 @@ TEST_CASE("a tensor of what is precomputed has less than 2^29 elements") {
                                                  {1, 2, most / 2 + 1},
                                                  {2, most / 2 + 1, 1},
                                                  {1, std::int64_t{1} << 30, std::int64_t{1} << 30}})
-        CHECK_THAT(said(batches, extent, other),
-                   StartsWith("attune: expected at most 536870911 elements in precomputed(...), got more; try blocks"));
+        CHECK_THAT(
+            said(batches, extent, other),
+            StartsWith("attune: expected at most 536870911 elements in precomputed(...), got more; try fewer batch"));
     CHECK_THAT(said(1, -1, 1),
                StartsWith("attune: expected an extent from 0 to 2147483647 in precomputed(...), got -1; try max(0"));
 }
