@@ -35,6 +35,8 @@ constexpr gpu_decode few_gpu{.query_block = 16,
 constexpr gpu_tensor_prefill by_tensor_cores{.warps = 4, .tiles = 2, .key_block = 64};
 constexpr cpu_gradient backward{
     .lanes = 8, .block = 48, .query_tile = 24, .key_tile = 4, .depth_unroll = 4, .sum_rows = 6, .sum_channels = 16};
+constexpr gpu_gradient backward_gpu{
+    .query_block = 32, .key_block = 64, .query_tile = 4, .depth_unroll = 4, .key_tile = 4};
 
 std::string changed(const schedule& s, const std::string& from, const std::string& to) {
     std::string text = to_json(s);
@@ -71,7 +73,10 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
     CHECK(
         to_json(backward) ==
         R"({"shapes":"gradient","lanes":8,"block":48,"query_tile":24,"key_tile":4,"depth_unroll":4,"sum_rows":6,"sum_channels":16,"pairing":1})");
-    refuses(to_json(backward), "expected a schedule's \"shapes\" to be \"prefill\" or \"decode\" on a GPU", cuda);
+    refuses(to_json(backward), "expected a schedule with the field \"query_block\", got none", cuda);
+    CHECK(schedule_from_json(to_json(backward_gpu), cuda) == schedule(backward_gpu));
+    refuses(changed(some, "\"prefill\"", "\"recurrence\""),
+            "expected a schedule's \"shapes\" to be \"prefill\", \"decode\" or \"gradient\" on a GPU", cuda);
     refuses(changed(backward, "\"block\":48", "\"key_block\":48"),
             "expected a schedule with the field \"block\", got none; its fields are shapes, lanes, block, query_tile");
     refuses(changed(backward, "\"block\":48", "\"block\":48,\"key_block\":96"), "got \"key_block\"; try without it");
