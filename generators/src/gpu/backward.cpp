@@ -178,7 +178,8 @@ void gradient_passes::add_by_element(Func gradient, const gradient_term& term) {
             ranges.emplace_back(0, tasks.group);
         else if (!named.contains(op))
             ranges.emplace_back(0, max(extent, 0));
-    if (ranges.empty()) ranges.emplace_back(0, 1);
+    const bool names_all = ranges.empty();
+    if (names_all) ranges.emplace_back(0, 1);
     // A name of its own: storage is hoisted to each loop of a gradient that has the name.
     pass.others = RDom(ranges, "others_" + std::to_string(gradient.num_update_definitions()));
     int next = 0;
@@ -196,6 +197,7 @@ void gradient_passes::add_by_element(Func gradient, const gradient_term& term) {
     const Expr none = h_of_axis > h || b_of_axis > b || pass.pairs.beyond(),
                hidden = x.masked.defined() ? none || x.masked : none;
     Expr here = select(hidden, 0.0f, x.value);
+    if (names_all) here = select(pass.others[0] == 0, here, 0.0f);  // Halide makes no loop that a value does not name
     for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), 0),
                                       {f_.qi.name(), 0},
                                       {f_.kb.name(), key},
