@@ -37,7 +37,8 @@ template <const auto& Graph> recipe computes(std::string_view stem) { return {st
 // One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(),
     tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), more_layer_cases(), gradient_cases(),
-    gradient_kernel_cases(), more_gradient_kernel_cases(), device_gradient_cases();
+    gradient_kernel_cases(), more_gradient_kernel_cases(), gradient_pair_cases(), more_gradient_pair_cases(),
+    device_gradient_cases();
 
 const std::vector<recipe>& all_recipes();
 /// Some of them again: those that every build runs on a device.

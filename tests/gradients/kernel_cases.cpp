@@ -21,7 +21,6 @@ std::vector<recipe> gradient_kernel_cases() {
         by_kernels<golden_gradients::bias_heads, golden_gradients::bias_heads_gradient>("grad_bias_heads"),
         by_kernels<golden_gradients::bias_shared, golden_gradients::bias_shared_gradient>("grad_bias_shared"),
         by_kernels<golden_gradients::bias_keys, golden_gradients::bias_keys_gradient>("grad_bias_keys"),
-        by_kernels<golden_gradients::relative_table, golden_gradients::relative_table_gradient>("grad_relative_table"),
         by_kernels<golden_gradients::softcapped, golden_gradients::softcapped_gradient>("grad_softcap"),
         by_kernels<golden_gradients::cosine, golden_gradients::cosine_gradient>("grad_cosine"),
         by_kernels<golden_gradients::rope, golden_gradients::rope_gradient>("grad_rope"),

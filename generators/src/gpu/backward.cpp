@@ -21,7 +21,7 @@ gradient_passes::side_pass::side_pass(kernel_frame& f, const backward_tasks& tas
 
 gradient_passes::gradient_passes(kernel_frame& frame)
     : gradient_terms(frame),
-      planned_(std::get<two_pass_plan>(frame.planned().body)),
+      planned_(std::get<side_passes_plan>(frame.planned().body)),
       single_(frame, block_sizes{1, 1}),
       of_single_(single_) {
     define_visits();

@@ -8,8 +8,9 @@
 
 namespace attune::generators::inline gpu {
 
-/// The gradients of attention in two passes over the blocks of pairs, without atomics: one over the keys makes the sums
-/// of queries, one over the queries those of keys. No two blocks of threads add to one sum, and each adds in order.
+/// The gradients of attention in passes over the blocks of pairs, without atomics: one over the keys makes the sums of
+/// queries, one over the queries those of keys, and a third those that a key has for each query head, if there are any.
+/// No two blocks of threads add to one sum, and each adds in order.
 ///
 /// A visit of a block gives tiles of the numbers that are summed (pair_block.hpp), in shared memory. Tiles times rows
 /// of the other side are added to sums that lie in registers until all blocks are visited. Terms that are placed pair
@@ -69,7 +70,7 @@ private:
     Halide::Expr whole(std::size_t sum, const Halide::Expr& d) override;
     void add_by_element(Halide::Func gradient, const gradient_term& term);
 
-    const two_pass_plan& planned_;
+    const side_passes_plan& planned_;
     kernel_frame single_;  ///< blocks of one pair
     backward_tasks of_single_;
 };

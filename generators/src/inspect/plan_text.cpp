@@ -196,7 +196,7 @@ template <class Body> json json_of_body(const Body& body, const graph_ir& graph)
                            {"placed", body.placed},
                            {"multiplied", body.multiplied},
                            {"by_pair", body.by_pair}};
-    } else if constexpr (std::is_same_v<Body, two_pass_plan>) {
+    } else if constexpr (std::is_same_v<Body, side_passes_plan>) {
         object["sides"] = json::array();
         for (const side_plan& side : body.sides)
             object["sides"].push_back(fmt::format(

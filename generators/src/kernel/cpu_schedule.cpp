@@ -78,9 +78,6 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
         if (window) s.key_tile = 16;
         if (window && value_depth % 16 == 0) s.value_tile = s.chunk = 16;
     }
-    // A product of integers takes a register before it is added. Measured on 8 lanes, which have 16 registers: steps
-    // that are not written out take 10 to 20 % less time.
-    if (isa.lanes == 8 && pairing == bytes_of_word) s.depth_unroll = 1;
     // Each block of queries lays the values of four keys beside each other anew.
     if (pairing == bytes_of_word && hides != masking::window) s.query_block = 4 * s.query_tile;
     // Each block of queries lays the values of two keys beside each other anew.

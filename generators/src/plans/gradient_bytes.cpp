@@ -45,8 +45,8 @@ std::vector<buffer> buffers_of(const gpu_gradient& cut, const kernel_request& re
 
 namespace {
 
-/// The sums of both passes, which lie in the device's memory until the gradients are made of them.
-sum_memory sums_of_passes(const two_pass_plan& planned, const kernel_request& request) {
+/// The sums of all passes, which lie in the device's memory until the gradients are made of them.
+sum_memory sums_of_passes(const side_passes_plan& planned, const kernel_request& request) {
     const graph_facts& facts = *request.facts;
     sum_memory sums;
     sums.parts = 1;
@@ -70,7 +70,7 @@ sum_memory sums_of_passes(const two_pass_plan& planned, const kernel_request& re
 }  // namespace
 
 sum_memory sum_memory_of(const kernel_plan& planned, const kernel_request& request) {
-    if (const auto* passes = std::get_if<two_pass_plan>(&planned.body)) return sums_of_passes(*passes, request);
+    if (const auto* passes = std::get_if<side_passes_plan>(&planned.body)) return sums_of_passes(*passes, request);
     const graph_facts& facts = *request.facts;
     if (is_gradient_of_recurrence(facts.graph.nodes)) return sums_of_recurrence(request);
     if (!facts.gradient) return {};

@@ -180,8 +180,9 @@ struct side_plan {
     int across{}, channels{};         ///< threads that share the channels of a sum, and the channels of each
 };
 
-/// The gradients on a GPU: each side of the pairs has a pass of its own over the blocks of the other one.
-struct two_pass_plan {
+/// The gradients on a GPU: each side of the pairs has a pass of its own over the blocks of the other one; sums of keys
+/// that are those of one query head have a third.
+struct side_passes_plan {
     block_grid grid{};
     int queries{}, keys{};  ///< of a tile of pairs whose numbers a thread has in registers
     std::vector<side_plan> sides{};
@@ -259,7 +260,7 @@ struct precomputed_plan {
 
 struct kernel_plan {
     bool on_gpu{};
-    std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan, two_pass_plan> body{};
+    std::variant<prefill_plan, decode_plan, sweep_plan, chunk_plan, side_passes_plan> body{};
     std::vector<pair_outputs> pairs{};
     std::vector<int> before{},
         after{};  ///< nodes: tensors that are computed in full before the attention, and after it

@@ -144,7 +144,7 @@ private:
         for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
     }
 
-    void add(const two_pass_plan& body) {
+    void add(const side_passes_plan& body) {
         for (const side_plan& side : body.sides) add("private_state", name_of(side));
         for (const side_plan& side : body.sides) add("skip_blocks", name_of(side));
         add("halves_as_words", "");

@@ -123,9 +123,9 @@ sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
     return body;
 }
 
-two_pass_plan body_of(const gpu_gradient& cut, const kernel_request& request) {
+side_passes_plan body_of(const gpu_gradient& cut, const kernel_request& request) {
     const gradient_plan& gradient = *request.facts->gradient;
-    two_pass_plan body{
+    side_passes_plan body{
         .grid = grid_of(request.schedule, request.facts->hides), .queries = cut.query_tile, .keys = cut.key_tile};
     // Sums of keys that are those of a query head have a pass beside those that add up the heads of a group.
     for (const auto& [of_queries, adds_heads] : {std::pair(true, false), {false, true}, {false, false}}) {

@@ -25,7 +25,7 @@ constexpr instruction table[] = {
     // The first number in the lower half of the word.
     {"attune_pack_bf16", 1, 2, false, "cvt.rn.bf16x2.f32 %0, $1, $0;"},
     {"attune_pack_f16", 1, 2, false, "cvt.rn.f16x2.f32 %0, $1, $0;"},
-    // The same of 16 x 32 by 32 x 8 codes of 8 bits, four a word, with sums of 32 bits.
+    // Products of 16 x 32 by 32 x 8 codes of 8 bits, four a word, with integer sums.
     {"attune_mma_m16n8k32_i8", 4, 10, true,
      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {$0, $1, $2, $3}, {$4, $5}, {$6, $7, $8, $9};"},
     {"attune_round_tf32", 1, 1, false, "cvt.rna.tf32.f32 %0, $0;"},
